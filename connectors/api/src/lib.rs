@@ -1,0 +1,105 @@
+//! What a foreign message system looks like from the bridge.
+//!
+//! A [`Connector`] is one configured system, such as a RabbitMQ cluster. An [`Outlet`] takes messages out of the
+//! bridge and answers for each one when the foreign system has taken responsibility for it. Connectors know
+//! nothing of MSMQ: the bridge translates.
+
+mod message;
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+
+pub use message::{Address, Body, Headers, Message, Value};
+
+/// One configured foreign system.
+pub trait Connector: Send + Sync + fmt::Debug {
+    /// The name it has in the configuration.
+    fn name(&self) -> &str;
+
+    /// Starts whatever keeps the connection alive and reports on it. Never fails for an absent peer: that is a
+    /// state, not an error.
+    fn status(&self) -> watch::Receiver<Status>;
+
+    /// Opens an outlet, waiting as long as the foreign system is not there. Cancel safe.
+    fn outlet(&self, options: OutletOptions) -> BoxFuture<'_, Box<dyn Outlet>>;
+
+    /// Tries once to connect and log in, for `check --online`.
+    fn probe(&self, timeout: Duration) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Lets go of the connection. Bounded: a peer that does not answer is left behind.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// How an outlet is to be used.
+#[derive(Clone, Debug)]
+pub struct OutletOptions {
+    /// The route, for names and logs.
+    pub route: String,
+    /// At most this many messages are handed over and not yet settled.
+    pub max_in_flight: usize,
+}
+
+/// The way out for one route. Keeps order: messages reach the foreign system in the order of the calls.
+pub trait Outlet: Send {
+    /// Hands over a burst without waiting for its confirmation. The outer future resolves when the burst is on
+    /// its way, with one [`Settlement`] for each message, in the same order.
+    ///
+    /// When the connection is lost every settlement that is still open resolves to [`DeliveryError::Retry`], and
+    /// so does everything handed over afterwards: the outlet is then of no use and a new one is to be opened.
+    fn deliver(&mut self, burst: Vec<Message>) -> BoxFuture<'_, Vec<Settlement>>;
+}
+
+/// Resolves when the foreign system has taken responsibility for a message, or has not.
+pub type Settlement = BoxFuture<'static, Result<(), DeliveryError>>;
+
+/// Why the foreign system has not taken responsibility.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeliveryError {
+    /// Not the message's fault: connection lost, negative confirm. To be delivered again, later.
+    #[error("{reason}")]
+    Retry {
+        /// In words, for the log.
+        reason: String,
+    },
+    /// The foreign system has no place for the message: returned as unroutable.
+    #[error("returned as unroutable: {reason}")]
+    Unroutable {
+        /// In words, with the reply code.
+        reason: String,
+    },
+    /// The message can't be put into the foreign system's form, however often it is tried.
+    #[error("{reason}")]
+    Refused {
+        /// In words.
+        reason: String,
+    },
+}
+
+/// How the foreign system is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Not connected yet, or not any more.
+    Connecting {
+        /// Attempts since it was last connected.
+        attempt: u32,
+        /// Why the last one failed.
+        reason: Option<String>,
+    },
+    /// Connected.
+    Up {
+        /// Where to, without credentials.
+        peer: String,
+    },
+    /// Connected, but the foreign system takes nothing for now (`connection.blocked`).
+    Blocked {
+        /// Where to, without credentials.
+        peer: String,
+        /// What it said.
+        reason: String,
+    },
+    /// Closed for good by [`Connector::close`].
+    Closed,
+}

@@ -1,0 +1,1 @@
+// The cursor that all decoders share.
