@@ -4,4 +4,5 @@
 //! say? [`mqqb`].
 
 pub mod mqqb;
+pub mod net;
 pub mod store;

@@ -1,0 +1,393 @@
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, watch};
+
+use super::sessions::Seat;
+use super::{Arrival, Clock, Peer, Sessions};
+use crate::mqqb::Moment;
+use crate::mqqb::session::{CloseCause, Event, Receipt, Session, SessionSettings, Settled};
+use crate::mqqb::wire::{FrameCutter, Guid};
+
+/// What happens to the messages that come in. Implemented by the bridge.
+pub trait Reception: Send + Sync + 'static {
+    /// A message came. Must be quick: the verdict may be given later, from anywhere.
+    fn receive(&self, arrival: Arrival, verdict: Verdict);
+}
+
+/// What every link is configured with.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkSettings {
+    /// The protocol's own settings.
+    pub session: SessionSettings,
+    /// The largest packet.
+    pub max_packet: u32,
+    /// A packet that has begun must be complete after this, and [`SLOWEST_RATE`] besides.
+    pub slow_sender_timeout: Duration,
+}
+
+/// Bytes a second that a slow line is allowed for, in addition to the slow-sender time-out.
+const SLOWEST_RATE: u64 = 8 * 1024;
+
+/// A link stops reading while this many bytes of its messages wait for their verdicts. A sender that ignores the
+/// window fills its own TCP connection, not our memory.
+const MAX_UNSETTLED_BYTES: usize = 8 * 1024 * 1024;
+
+/// Room for reading: little for a connection that says little, more for one that fills it.
+const READ_ROOM: std::ops::RangeInclusive<usize> = 4 * 1024..=128 * 1024;
+
+/// A message's fate, to be told exactly once. Dropped untold, it closes the session without an acknowledgment, so that
+/// the sender sends the message again.
+#[derive(Debug)]
+#[must_use = "a verdict that is dropped closes the session"]
+pub struct Verdict {
+    told: Option<(Receipt, usize)>,
+    to: mpsc::UnboundedSender<Told>,
+}
+
+#[derive(Debug)]
+enum Told {
+    Settled { receipt: Receipt, size: usize, how: Settled },
+    Hold(String),
+}
+
+impl Verdict {
+    /// It is on disk, or known as a duplicate of one that is.
+    pub fn stored(mut self) {
+        self.settle(Settled::Stored);
+    }
+
+    /// It is refused, and that is on record.
+    pub fn rejected(mut self) {
+        self.settle(Settled::Rejected);
+    }
+
+    /// It can't be taken now: the session is closed and nothing is acknowledged, so that the sender keeps it.
+    pub fn hold(mut self, why: String) {
+        self.told = None;
+        // A link that is gone has nothing left to close.
+        let _ = self.to.send(Told::Hold(why));
+    }
+
+    fn settle(&mut self, how: Settled) {
+        if let Some((receipt, size)) = self.told.take() {
+            // A link that is gone can't acknowledge any more; the sender sends again, and the history knows it.
+            let _ = self.to.send(Told::Settled { receipt, size, how });
+        }
+    }
+}
+
+impl Drop for Verdict {
+    fn drop(&mut self) {
+        if self.told.take().is_some() {
+            let _ = self.to.send(Told::Hold("a message could not be judged".to_owned()));
+        }
+    }
+}
+
+/// Drives one accepted connection until it ends.
+pub(super) struct Link {
+    clock: Clock,
+    settings: LinkSettings,
+    session: Session,
+    cutter: FrameCutter,
+    reception: Arc<dyn Reception>,
+    peer: Peer,
+    seat: Seat,
+    input: BytesMut,
+    output: BytesMut,
+    read_room: usize,
+    /// When the packet at the front of the input began to arrive.
+    packet_began: Option<Moment>,
+    unsettled: Unsettled,
+    told: (mpsc::UnboundedSender<Told>, mpsc::UnboundedReceiver<Told>),
+    received: u64,
+    opened: bool,
+}
+
+#[derive(Debug, Default)]
+struct Unsettled {
+    messages: usize,
+    bytes: usize,
+}
+
+/// Why a link ended, besides the session's own causes.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("{0}")]
+    Session(CloseCause),
+    #[error("the other side closed the connection{}", if *.0 { " in the middle of a packet" } else { "" })]
+    PeerClosed(bool),
+    #[error("connection lost: {0}")]
+    Io(#[from] io::Error),
+    #[error("made room: too many connections that never spoke")]
+    Evicted,
+    #[error("a packet was still incomplete after {0:?}")]
+    SlowSender(Duration),
+    #[error("shutting down")]
+    Shutdown,
+}
+
+impl Link {
+    pub(super) fn new(
+        clock: Clock,
+        settings: LinkSettings,
+        reception: Arc<dyn Reception>,
+        peer: Peer,
+        sessions: &Sessions,
+    ) -> Self {
+        let now = clock.now();
+        Self {
+            clock,
+            settings,
+            session: Session::acceptor(settings.session, now),
+            cutter: FrameCutter::new(settings.max_packet),
+            reception,
+            peer,
+            seat: sessions.admit(),
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            read_room: *READ_ROOM.start(),
+            packet_began: None,
+            unsettled: Unsettled::default(),
+            told: mpsc::unbounded_channel(),
+            received: 0,
+            opened: false,
+        }
+    }
+
+    /// Runs until the session is over, and logs the one line that says why.
+    pub(super) async fn run(mut self, stream: TcpStream, mut shutdown: watch::Receiver<bool>) {
+        // Acknowledgments are small and should not wait for each other. A failure costs latency, nothing else.
+        let _ = stream.set_nodelay(true);
+        let (mut reader, mut writer) = stream.into_split();
+        let ended = self.exchange(&mut reader, &mut writer, &mut shutdown).await;
+        self.say_goodbye(&mut writer).await;
+        self.log(&ended);
+    }
+
+    async fn exchange(
+        &mut self,
+        reader: &mut OwnedReadHalf,
+        writer: &mut OwnedWriteHalf,
+        shutdown: &mut watch::Receiver<bool>,
+    ) -> Ended {
+        loop {
+            if let Err(ended) = self.drain() {
+                return ended;
+            }
+            let deadline = self.deadline();
+            let may_read = self.may_read();
+            let room = self.read_room;
+            tokio::select! {
+                biased;
+                told = self.told.1.recv() => {
+                    if let Some(told) = told {
+                        self.settle(told);
+                    }
+                }
+                written = writer.write_buf(&mut self.output), if !self.output.is_empty() => {
+                    if let Err(error) = written {
+                        return error.into();
+                    }
+                }
+                read = read_some(reader, &mut self.input, room), if may_read => match read {
+                    Ok(0) => return Ended::PeerClosed(!self.input.is_empty()),
+                    Ok(count) if count == room => self.read_room = (2 * room).min(*READ_ROOM.end()),
+                    Ok(_) => {}
+                    Err(error) => return error.into(),
+                },
+                () = sleep_until(&self.clock, deadline) => {
+                    let now = self.clock.now();
+                    if let Some(ended) = self.overdue(now) {
+                        return ended;
+                    }
+                    self.session.handle_timeout(now);
+                }
+                () = self.seat.evicted.notified(), if !self.opened => return Ended::Evicted,
+                _ = shutdown.wait_for(|stop| *stop) => {
+                    self.session.close(self.clock.now(), CloseCause::Local(Ended::Shutdown.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Moves everything that can move without waiting: input to the session, its events to the reception, its bytes
+    /// to the output.
+    fn drain(&mut self) -> Result<(), Ended> {
+        loop {
+            let mut moved = false;
+            while let Some(event) = self.session.poll_event() {
+                moved = true;
+                self.react(event)?;
+            }
+            while let Some(bytes) = self.session.poll_transmit() {
+                moved = true;
+                self.output.extend_from_slice(&bytes);
+            }
+            if self.may_read() && !self.input.is_empty() {
+                moved |= self.cut();
+            }
+            if !moved {
+                return Ok(());
+            }
+        }
+    }
+
+    fn react(&mut self, event: Event) -> Result<(), Ended> {
+        match event {
+            Event::Opened { remote } => self.on_opened(remote),
+            Event::Received { message, frame, receipt } => {
+                self.received += 1;
+                let size = frame.bytes().len();
+                self.unsettled.messages += 1;
+                self.unsettled.bytes += size;
+                let verdict = Verdict { told: Some((receipt, size)), to: self.told.0.clone() };
+                self.reception.receive(Arrival { message, frame, peer: self.peer }, verdict);
+            }
+            Event::Closed(cause) => {
+                while let Some(bytes) = self.session.poll_transmit() {
+                    self.output.extend_from_slice(&bytes);
+                }
+                return Err(Ended::Session(cause));
+            }
+            // An acceptor sends nothing of its own yet.
+            Event::Acknowledged(_) | Event::Writable => {}
+        }
+        Ok(())
+    }
+
+    fn on_opened(&mut self, remote: Guid) {
+        self.opened = true;
+        self.peer.queue_manager = remote;
+        let twin = self.seat.open(self.peer, self.clock.now());
+        tracing::info!(event = "session_opened", peer = %self.peer, source_machine = %remote, "a session is open");
+        if let Some(twin) = twin {
+            tracing::warn!(
+                event = "duplicate_queue_manager", peer = %self.peer, source_machine = %remote, other = %twin,
+                "two addresses use one queue manager identifier: a cloned machine?"
+            );
+        }
+    }
+
+    /// Cuts one frame off the input. Says whether there was one.
+    fn cut(&mut self) -> bool {
+        let now = self.clock.now();
+        match self.cutter.cut(&mut self.input) {
+            Ok(Some(frame)) => {
+                self.packet_began = (!self.input.is_empty()).then_some(now);
+                self.session.handle_frame(now, frame);
+                true
+            }
+            Ok(None) => {
+                self.packet_began.get_or_insert(now);
+                false
+            }
+            Err(malformed) => {
+                self.input.clear();
+                self.session.close(now, CloseCause::Malformed(malformed));
+                true
+            }
+        }
+    }
+
+    fn settle(&mut self, told: Told) {
+        let now = self.clock.now();
+        let paused = !self.may_read();
+        let mut next = Some(told);
+        // One commit of the store settles many messages: they share one acknowledgment.
+        while let Some(told) = next {
+            match told {
+                Told::Settled { receipt, size, how } => {
+                    self.unsettled.messages -= 1;
+                    self.unsettled.bytes -= size;
+                    self.session.settle(now, receipt, how);
+                }
+                Told::Hold(why) => self.session.close(now, CloseCause::Local(why)),
+            }
+            next = self.told.1.try_recv().ok();
+        }
+        if paused && self.may_read() {
+            // The sender could not go on while we did not read.
+            self.packet_began = self.packet_began.map(|_| now);
+        }
+        self.seat.count(self.received);
+    }
+
+    fn may_read(&self) -> bool {
+        self.unsettled.bytes < MAX_UNSETTLED_BYTES
+            && self.unsettled.messages < 2 * usize::from(self.settings.session.window.max(1))
+    }
+
+    /// A packet that has begun and that nothing keeps from being read must come to its end.
+    fn packet_deadline(&self) -> Option<(Moment, Duration)> {
+        let began = self.packet_began.filter(|_| self.may_read())?;
+        let line = Duration::from_secs(self.input.len() as u64 / SLOWEST_RATE);
+        let allowed = self.settings.slow_sender_timeout + line;
+        Some((began + allowed, allowed))
+    }
+
+    fn overdue(&self, now: Moment) -> Option<Ended> {
+        let (deadline, allowed) = self.packet_deadline()?;
+        (now >= deadline).then_some(Ended::SlowSender(allowed))
+    }
+
+    fn deadline(&self) -> Option<Moment> {
+        let packet = self.packet_deadline().map(|(deadline, _)| deadline);
+        [self.session.deadline(), packet].into_iter().flatten().min()
+    }
+
+    /// The last acknowledgments, for as long as a peer that reads would need.
+    async fn say_goodbye(&mut self, writer: &mut OwnedWriteHalf) {
+        const GOODBYE: Duration = Duration::from_secs(2);
+        let last_words = async {
+            while self.output.has_remaining() && writer.write_buf(&mut self.output).await.is_ok_and(|n| n > 0) {}
+            // The connection is given up in any case.
+            let _ = writer.shutdown().await;
+        };
+        let _ = tokio::time::timeout(GOODBYE, last_words).await;
+    }
+
+    fn log(&self, ended: &Ended) {
+        let peer = self.peer;
+        let source_machine = peer.queue_manager;
+        let received = self.received;
+        match ended {
+            Ended::Session(CloseCause::Idle(_)) | Ended::PeerClosed(false) | Ended::Shutdown if self.opened => {
+                tracing::info!(
+                    event = "session_closed", peer = %peer, source_machine = %source_machine, received, reason = %ended,
+                    "a session is closed"
+                );
+            }
+            // Port scans and health checks connect and leave.
+            Ended::PeerClosed(false) => {
+                tracing::debug!(event = "connection_closed", peer = %peer, reason = %ended, "no session came of it");
+            }
+            _ => {
+                tracing::warn!(
+                    event = "session_closed", peer = %peer, source_machine = %source_machine, received, reason = %ended,
+                    "a session was closed for cause"
+                );
+            }
+        }
+    }
+}
+
+/// Reads what there is, `room` bytes at the most. Memory grows with what has come, never with what a packet claims: a
+/// claim costs the sender its bytes first. Cancel safe.
+async fn read_some(reader: &mut OwnedReadHalf, input: &mut BytesMut, room: usize) -> io::Result<usize> {
+    input.reserve(room);
+    reader.read_buf(&mut (&mut *input).limit(room)).await
+}
+
+async fn sleep_until(clock: &Clock, deadline: Option<Moment>) {
+    match deadline {
+        Some(deadline) => clock.sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
