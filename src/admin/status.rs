@@ -1,0 +1,79 @@
+//! `mqbridge status` for people.
+
+use std::fmt::Write;
+
+use crate::bridge::StatusReport;
+
+/// The report as a table for a terminal.
+pub fn render(report: &StatusReport) -> String {
+    let mut out = String::new();
+    // Writing to a string can't fail.
+    let _ = write(report, &mut out);
+    out
+}
+
+fn write(report: &StatusReport, out: &mut String) -> std::fmt::Result {
+    let manager = &report.queue_manager;
+    writeln!(out, "{} ({}), mqbridge {}, up {}", manager.name, manager.guid, manager.version, span(manager.uptime_s))?;
+    writeln!(out, "listening on {}", manager.listen.join(", "))?;
+    writeln!(out, "\nroutes")?;
+    for route in &report.routes {
+        writeln!(
+            out,
+            "  {:<20} {:<11} {} -> {}: {} in, {} confirmed, {} refused, {} waiting{}",
+            route.name,
+            route.state,
+            route.queue,
+            route.connector,
+            route.received_messages,
+            route.confirmed_messages,
+            route.rejected_messages,
+            route.queue_messages,
+            match route.queue_messages {
+                0 => String::new(),
+                _ => format!(", the oldest for {}", span(route.queue_oldest_seconds)),
+            },
+        )?;
+        if let Some(reason) = &route.reason {
+            writeln!(out, "  {:<20} {reason}", "")?;
+        }
+    }
+    writeln!(out, "\nconnectors")?;
+    for connector in &report.connectors {
+        let detail = match (&connector.peer, &connector.reason) {
+            (Some(peer), Some(reason)) => format!("{peer}: {reason}"),
+            (Some(peer), None) => peer.clone(),
+            (None, Some(reason)) => format!("attempt {}: {reason}", connector.attempt),
+            (None, None) => String::new(),
+        };
+        writeln!(out, "  {:<20} {:<11} {detail}", connector.name, connector.state)?;
+    }
+    writeln!(out, "\nqueues")?;
+    for queue in &report.queues {
+        writeln!(out, "  {:<40} {:>10} messages {:>14} bytes", queue.name, queue.messages, queue.bytes)?;
+    }
+    writeln!(out, "\nsessions")?;
+    for session in &report.sessions {
+        writeln!(
+            out,
+            "  {:<24} {} open for {}, {} messages",
+            session.peer,
+            session.source_machine,
+            span(session.age_s),
+            session.received_messages
+        )?;
+    }
+    if report.sessions.is_empty() {
+        writeln!(out, "  none")?;
+    }
+    Ok(())
+}
+
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}

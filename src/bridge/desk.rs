@@ -1,0 +1,135 @@
+use std::sync::Arc;
+
+use super::{Admission, Rejection};
+use crate::config::OnQuota;
+use crate::mqqb::wire::{DeliveryMode, UserKind};
+use crate::net::{Arrival, Clock, Peer, Reception, Verdict};
+use crate::store::{Enqueued, NewMessage, Store, StoreError};
+use crate::telemetry::{Counters, Kind};
+
+/// Where messages arrive: each one is judged, stored when it is admitted, and answered for.
+#[derive(Debug)]
+pub struct Desk {
+    admission: Arc<Admission>,
+    store: Store,
+    clock: Clock,
+    counters: Arc<Counters>,
+}
+
+impl Desk {
+    /// A desk before `store`.
+    pub const fn new(admission: Arc<Admission>, store: Store, clock: Clock, counters: Arc<Counters>) -> Self {
+        Self { admission, store, clock, counters }
+    }
+}
+
+/// What the log says of every message that is not simply stored.
+struct Traces {
+    peer: Peer,
+    id: crate::mqqb::wire::MessageId,
+    destination: String,
+}
+
+impl Reception for Desk {
+    fn receive(&self, arrival: Arrival, verdict: Verdict) {
+        let Arrival { message, frame, peer } = arrival;
+        if message.kind() != UserKind::Message {
+            tracing::debug!(
+                event = "acknowledgment_ignored", peer = %peer, source_machine = %message.id().source,
+                "an order or final acknowledgment for nothing that was sent from here"
+            );
+            return verdict.rejected();
+        }
+        let now = self.clock.unix_now();
+        let route = match self.admission.judge(&message, frame.bytes().len(), peer.local.ip(), now) {
+            Ok(route) => Arc::clone(route),
+            Err(rejection) => {
+                let route = message.destination().and_then(|name| self.admission.find(&name, peer.local.ip()).ok());
+                let traces = Traces::of(&message, peer);
+                self.refuse(route.map_or("", |route| route.config.name.as_str()), &traces, &rejection);
+                return verdict.rejected();
+            }
+        };
+        let kind = match message.delivery {
+            DeliveryMode::Express => Kind::Express,
+            DeliveryMode::Recoverable => Kind::Recoverable,
+            DeliveryMode::Transactional(_) => Kind::Transactional,
+        };
+        let size = frame.bytes().len();
+        let new = NewMessage {
+            queue: route.queue,
+            priority: message.base.priority(),
+            frame: frame.bytes().clone(),
+            received_at: now,
+            duplicate_key: Some(message.id()),
+            queue_quota: route.config.from.quota,
+        };
+        let traces = tracing::enabled!(tracing::Level::DEBUG).then(|| Traces::of(&message, peer));
+        let counters = Arc::clone(&self.counters);
+        let id = message.id();
+        self.store.submit(new, move |outcome| match outcome {
+            Ok(Enqueued::Stored(_)) => {
+                route.counters.received(kind, size);
+                if let Some(traces) = traces {
+                    traces.stored(&route.config.name);
+                }
+                verdict.stored();
+            }
+            Ok(Enqueued::Duplicate) => {
+                route.counters.duplicate();
+                tracing::debug!(
+                    event = "message_duplicate", route = %route.config.name, peer = %peer, message_id = %id,
+                    "a message came again and is on disk already"
+                );
+                verdict.stored();
+            }
+            Err(full @ StoreError::QueueFull { .. }) if route.config.from.on_quota == OnQuota::Refuse => {
+                let rejection = Rejection::QueueFull(full.to_string());
+                let traces = Traces { peer, id, destination: route.config.from.queue.to_string() };
+                refuse(&counters, &route.config.name, &traces, &rejection);
+                verdict.rejected();
+            }
+            Err(error) => {
+                route.counters.held();
+                tracing::warn!(
+                    event = "message_held", route = %route.config.name, queue = %route.config.from.queue, peer = %peer,
+                    message_id = %id, reason = %error,
+                    "a message could not be stored; its session is closed and the sender keeps it"
+                );
+                verdict.hold(error.to_string());
+            }
+        });
+    }
+}
+
+impl Desk {
+    fn refuse(&self, route: &str, traces: &Traces, rejection: &Rejection) {
+        refuse(&self.counters, route, traces, rejection);
+    }
+}
+
+fn refuse(counters: &Counters, route: &str, traces: &Traces, rejection: &Rejection) {
+    let terms = rejection.terms();
+    counters.rejected(route, terms.reason, terms.class);
+    tracing::warn!(
+        event = "message_refused", route = %route, queue = %traces.destination, peer = %traces.peer,
+        source_machine = %traces.id.source, message_id = %traces.id, class = %terms.class, outcome = terms.reason,
+        reason = %rejection,
+        "a message was refused"
+    );
+}
+
+impl Traces {
+    fn of(message: &crate::mqqb::wire::UserMessage, peer: Peer) -> Self {
+        let destination = message.destination().map(|name| name.to_string()).unwrap_or_default();
+        Self { peer, id: message.id(), destination }
+    }
+
+    fn stored(&self, route: &str) {
+        tracing::debug!(
+            event = "message_stored", route = %route, queue = %self.destination, peer = %self.peer,
+            source_machine = %self.id.source, message_id = %self.id,
+            "a message is on disk"
+        );
+    }
+}

@@ -1,0 +1,334 @@
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use connector_api::{Connector, DeliveryError, Outlet, OutletOptions, Status};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
+
+use super::backoff::Backoff;
+use super::in_flight::{Delivered, InFlight, Ticket};
+use super::translate::{Untranslatable, to_amqp};
+use super::{RouteEntry, RouteState, StateBoard};
+use crate::mqqb::wire::{Frame, MessageClass, MessageId, UserMessage};
+use crate::net::Clock;
+use crate::store::{Position, QueueId, Reader, SetAside, Store, StoreError, StoredMessage};
+
+/// Forwards one route: reads its queue in order, keeps up to `max_in_flight` messages on their way, removes what is
+/// confirmed. After a failure it waits, and begins again with the first message that is not confirmed.
+pub(super) struct Forwarder {
+    pub(super) route: Arc<RouteEntry>,
+    pub(super) connector: Arc<dyn Connector>,
+    pub(super) store: Store,
+    pub(super) dead_letters: QueueId,
+    pub(super) clock: Clock,
+    pub(super) states: StateBoard,
+    pub(super) chance: fn() -> f64,
+}
+
+/// Bytes read from the store at once, whatever their number.
+const READ_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a forwarder knows besides the store.
+struct Work {
+    reader: Reader,
+    in_flight: InFlight,
+    removals: Removals,
+    /// Published and not confirmed: published again, they are marked as repeats.
+    published: HashSet<Position>,
+    backoff: Backoff,
+}
+
+/// Removals on their way to the disk.
+#[derive(Default)]
+struct Removals {
+    running: FuturesUnordered<BoxFuture<'static, (Vec<Position>, Result<(), StoreError>)>>,
+    /// Those that failed, to be tried again.
+    failed: VecDeque<Vec<Position>>,
+}
+
+/// Why the forwarder has to begin again.
+#[derive(Debug)]
+enum Setback {
+    /// The connection went while nothing was on its way.
+    Disconnected,
+    /// Something did not go through.
+    Failed(String),
+}
+
+impl Forwarder {
+    /// Runs until shutdown, then until everything in flight is settled or `patience` is over. Says whether nothing is
+    /// left in flight: then the next start knows that no message was published before.
+    pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>, patience: Duration) -> bool {
+        let mut work = Work {
+            reader: self.store.reader(self.route.queue),
+            in_flight: InFlight::default(),
+            removals: Removals::default(),
+            published: HashSet::new(),
+            backoff: Backoff::new(),
+        };
+        let mut finished = true;
+        loop {
+            self.states.set(self.name(), RouteState::Waiting);
+            let options =
+                OutletOptions { route: self.name().to_owned(), max_in_flight: self.route.config.to.max_in_flight };
+            let outlet = tokio::select! {
+                outlet = self.connector.outlet(options) => outlet,
+                _ = shutdown.wait_for(|stop| *stop) => break,
+            };
+            let mut outlet = outlet;
+            match self.pump(&mut work, &mut outlet, &mut shutdown).await {
+                // The outlet stays open until its confirms are in.
+                Ok(()) => {
+                    finished = tokio::time::timeout(patience, self.finish(&mut work)).await.unwrap_or(false);
+                    break;
+                }
+                Err(setback) => self.on_setback(&mut work, setback, &mut shutdown).await,
+            }
+        }
+        self.states.set(self.name(), RouteState::Stopped);
+        finished && work.published.is_empty()
+    }
+
+    /// Forwards until shutdown (`Ok`) or until something does not go through.
+    async fn pump(
+        &self,
+        work: &mut Work,
+        outlet: &mut Box<dyn Outlet>,
+        shutdown: &mut watch::Receiver<bool>,
+    ) -> Result<(), Setback> {
+        let window = if self.route.config.to.strict_order { 1 } else { self.route.config.to.max_in_flight };
+        let mut status = self.connector.status();
+        self.states.set(self.name(), RouteState::Forwarding);
+        loop {
+            if *shutdown.borrow() {
+                return Ok(());
+            }
+            // A few large bursts cost the connector less than many small ones.
+            let room = window - work.in_flight.len().min(window);
+            let refill = work.in_flight.is_empty() || room > window / 4;
+            let mut read = 0;
+            if refill {
+                let messages = work.reader.next(room, READ_BYTES).map_err(|error| Setback::Failed(error.to_string()))?;
+                read = messages.len();
+                self.hand_over(work, outlet, messages).await;
+            }
+            if read > 0 && read == room {
+                // There may be more, and settlements may be ready: look at both without sleeping.
+                tokio::task::yield_now().await;
+            }
+            tokio::select! {
+                delivered = work.in_flight.settled(), if !work.in_flight.is_empty() => self.on_delivered(work, delivered).await?,
+                Some((positions, result)) = work.removals.running.next(), if !work.removals.running.is_empty() => {
+                    self.on_removed(work, positions, result);
+                }
+                gone = disconnected(&mut status), if work.in_flight.is_empty() => return Err(gone),
+                () = work.reader.wait(), if refill && work.in_flight.len() < window => {}
+                _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
+            }
+        }
+    }
+
+    async fn hand_over(&self, work: &mut Work, outlet: &mut Box<dyn Outlet>, messages: Vec<StoredMessage>) {
+        if messages.is_empty() {
+            return;
+        }
+        let now = self.clock.unix_now();
+        let mut burst = Vec::with_capacity(messages.len());
+        let mut tickets = Vec::with_capacity(messages.len());
+        for stored in messages {
+            let position = stored.position;
+            let message = match decode(&stored) {
+                Ok(message) => message,
+                Err(reason) => {
+                    self.set_aside(position, None, MessageClass::NACK_DELETED, &reason).await;
+                    continue;
+                }
+            };
+            let id = message.id();
+            let repeated = stored.may_be_repeated || work.published.contains(&position);
+            match to_amqp(&message, &self.route, now, repeated) {
+                Ok(translated) => {
+                    burst.push(translated);
+                    tickets.push(Ticket { position, id });
+                }
+                Err(untranslatable) => {
+                    let class = match untranslatable {
+                        Untranslatable::Expired { .. } => MessageClass::NACK_RECEIVE_TIMEOUT,
+                        _ => MessageClass::NACK_RECEIVE_REJECTED,
+                    };
+                    self.set_aside(position, Some(id), class, &untranslatable.to_string()).await;
+                }
+            }
+        }
+        work.published.extend(tickets.iter().map(|ticket| ticket.position));
+        let settlements = outlet.deliver(burst).await;
+        for (ticket, settlement) in tickets.into_iter().zip(settlements) {
+            work.in_flight.push(ticket, settlement);
+        }
+    }
+
+    async fn on_delivered(&self, work: &mut Work, delivered: Vec<Delivered>) -> Result<(), Setback> {
+        let mut setback = self.book(work, delivered).await;
+        if setback.is_some() {
+            // The window drains first, so that what is published again comes behind everything published before.
+            while !work.in_flight.is_empty() {
+                let rest = work.in_flight.settled().await;
+                let later = self.book(work, rest).await;
+                setback = setback.or(later);
+            }
+        } else {
+            work.backoff.reset();
+            self.states.set(self.name(), RouteState::Forwarding);
+        }
+        setback.map_or(Ok(()), Err)
+    }
+
+    /// Removes what is confirmed, sets aside what is refused, and returns the first reason to stop.
+    async fn book(&self, work: &mut Work, delivered: Vec<Delivered>) -> Option<Setback> {
+        let mut confirmed = Vec::with_capacity(delivered.len());
+        let mut setback = None;
+        for Delivered { ticket, outcome } in delivered {
+            match outcome {
+                Ok(()) => {
+                    work.published.remove(&ticket.position);
+                    tracing::debug!(
+                        event = "message_confirmed", route = %self.name(), message_id = %ticket.id,
+                        "the broker has confirmed a message"
+                    );
+                    confirmed.push(ticket.position);
+                }
+                Err(DeliveryError::Unroutable { reason }) if self.sets_unroutable_aside() => {
+                    work.published.remove(&ticket.position);
+                    let reason = format!("returned as unroutable: {reason}");
+                    self.set_aside(ticket.position, Some(ticket.id), MessageClass::NACK_BAD_DST_Q, &reason).await;
+                }
+                Err(DeliveryError::Refused { reason }) => {
+                    work.published.remove(&ticket.position);
+                    self.set_aside(ticket.position, Some(ticket.id), MessageClass::NACK_RECEIVE_REJECTED, &reason).await;
+                }
+                Err(error) => {
+                    self.route.counters.retried();
+                    setback.get_or_insert_with(|| Setback::Failed(error.to_string()));
+                }
+            }
+        }
+        if !confirmed.is_empty() {
+            self.route.counters.confirmed(confirmed.len() as u64);
+            self.remove(work, confirmed);
+        }
+        setback
+    }
+
+    fn remove(&self, work: &mut Work, positions: Vec<Position>) {
+        let removal = self.store.remove(self.route.queue, positions.clone());
+        work.removals.running.push(Box::pin(async move { (positions, removal.await) }));
+    }
+
+    /// A removal that fails is tried again: until it succeeds the message would be published again after a restart,
+    /// marked as a repeat, and so nothing is lost.
+    fn on_removed(&self, work: &mut Work, positions: Vec<Position>, result: Result<(), StoreError>) {
+        match result {
+            Ok(()) => {
+                if let Some(positions) = work.removals.failed.pop_front() {
+                    self.remove(work, positions);
+                }
+            }
+            Err(StoreError::Closed) => work.removals.failed.push_back(positions),
+            Err(error) => {
+                tracing::warn!(
+                    event = "removal_failed", route = %self.name(), count = positions.len(), reason = %error,
+                    "confirmed messages could not be removed from the store yet"
+                );
+                let (store, clock, queue) = (self.store.clone(), self.clock, self.route.queue);
+                work.removals.running.push(Box::pin(async move {
+                    clock.sleep(Duration::from_secs(1)).await;
+                    let result = store.remove(queue, positions.clone()).await;
+                    (positions, result)
+                }));
+            }
+        }
+    }
+
+    async fn on_setback(&self, work: &mut Work, setback: Setback, shutdown: &mut watch::Receiver<bool>) {
+        if let Setback::Failed(reason) = setback {
+            let since = self.clock.unix_now();
+            self.states.set(self.name(), RouteState::Failing { reason, since });
+        }
+        // Removals first: what is confirmed must not be read again.
+        while !work.removals.running.is_empty() {
+            tokio::select! {
+                Some((positions, result)) = work.removals.running.next() => self.on_removed(work, positions, result),
+                _ = shutdown.wait_for(|stop| *stop) => return,
+            }
+        }
+        work.reader.rewind();
+        let wait = work.backoff.step((self.chance)());
+        tokio::select! {
+            () = self.clock.sleep(wait) => {}
+            _ = shutdown.wait_for(|stop| *stop) => {}
+        }
+    }
+
+    /// Waits for what is in flight. Says whether nothing is left.
+    async fn finish(&self, work: &mut Work) -> bool {
+        let mut clean = true;
+        while !work.in_flight.is_empty() {
+            let delivered = work.in_flight.settled().await;
+            clean &= self.book(work, delivered).await.is_none();
+        }
+        while let Some((positions, result)) = work.removals.running.next().await {
+            clean &= result.is_ok();
+            self.on_removed(work, positions, result);
+        }
+        clean
+    }
+
+    async fn set_aside(&self, position: Position, id: Option<MessageId>, class: MessageClass, reason: &str) {
+        let message_id = id.map(|id| id.to_string()).unwrap_or_default();
+        let why = SetAside {
+            origin: self.route.config.from.queue.to_string(),
+            class: class.0,
+            reason: reason.to_owned(),
+            at: self.clock.unix_now(),
+        };
+        match self.store.set_aside(self.route.queue, position, self.dead_letters, why).await {
+            Ok(()) => {
+                self.route.counters.dead_lettered();
+                tracing::warn!(
+                    event = "message_dead_lettered", route = %self.name(), queue = %self.route.config.from.queue,
+                    message_id = %message_id, class = %class, reason = %reason,
+                    "a message can't be forwarded and was moved to the dead-letter queue"
+                );
+            }
+            // It stays where it is and is tried again after the next rewind or restart.
+            Err(error) => tracing::warn!(
+                event = "dead_letter_failed", route = %self.name(), message_id = %message_id, reason = %error,
+                "a message could not be moved to the dead-letter queue and stays in its queue"
+            ),
+        }
+    }
+
+    fn sets_unroutable_aside(&self) -> bool {
+        self.route.config.on_failure.unroutable == crate::config::Unroutable::DeadLetter
+    }
+
+    fn name(&self) -> &str {
+        &self.route.config.name
+    }
+}
+
+/// Resolves when the connector is not connected any more.
+async fn disconnected(status: &mut watch::Receiver<Status>) -> Setback {
+    // A connector that is gone altogether has nothing to report: `outlet` waits for it.
+    let _ = status.wait_for(|status| matches!(status, Status::Connecting { .. } | Status::Closed)).await;
+    Setback::Disconnected
+}
+
+fn decode(stored: &StoredMessage) -> Result<UserMessage, String> {
+    Frame::new(stored.frame.clone())
+        .and_then(|frame| UserMessage::decode(&frame))
+        .map_err(|malformed| format!("the stored packet can't be read any more: {malformed}"))
+}

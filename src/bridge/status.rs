@@ -1,0 +1,123 @@
+use serde::{Deserialize, Serialize};
+
+/// What `mqbridge status --json` prints.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// This queue manager.
+    pub queue_manager: QueueManagerStatus,
+    /// The routes, by name.
+    pub routes: Vec<RouteStatus>,
+    /// All queues of the store.
+    pub queues: Vec<QueueStatus>,
+    /// The open sessions.
+    pub sessions: Vec<SessionStatus>,
+    /// The connectors, by name.
+    pub connectors: Vec<ConnectorStatus>,
+}
+
+/// This queue manager.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QueueManagerStatus {
+    /// Its computer name.
+    pub name: String,
+    /// Its identifier.
+    pub guid: String,
+    /// `mqbridge version`.
+    pub version: String,
+    /// Where it listens.
+    pub listen: Vec<String>,
+    /// How long it runs.
+    pub uptime_s: u64,
+}
+
+/// One route.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RouteStatus {
+    /// Its name.
+    pub name: String,
+    /// Its queue.
+    pub queue: String,
+    /// The format names that senders can use besides the direct one.
+    pub format_names: Vec<String>,
+    /// Its connector.
+    pub connector: String,
+    /// `waiting`, `forwarding`, `failing` or `stopped`.
+    pub state: String,
+    /// Why it fails.
+    pub reason: Option<String>,
+    /// Messages stored since the start.
+    pub received_messages: u64,
+    /// Messages that came again.
+    pub duplicates: u64,
+    /// Messages confirmed by the foreign system.
+    pub confirmed_messages: u64,
+    /// Messages refused.
+    pub rejected_messages: u64,
+    /// Messages set aside.
+    pub dead_lettered_messages: u64,
+    /// Messages that wait.
+    pub queue_messages: u64,
+    /// Their bytes.
+    pub queue_bytes: u64,
+    /// Age of the oldest.
+    pub queue_oldest_seconds: u64,
+}
+
+/// One queue: the fields of a `queue list --json` row.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// Its name, as in MSMQ.
+    pub name: String,
+    /// `route`, `dead-letter` or `other`.
+    pub kind: String,
+    /// Messages in it.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Age of the oldest.
+    pub oldest_age_s: Option<u64>,
+}
+
+/// One session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionStatus {
+    /// The address of the other end.
+    pub peer: String,
+    /// Its queue manager.
+    pub source_machine: String,
+    /// Who called whom.
+    pub role: String,
+    /// How long it is open.
+    pub age_s: u64,
+    /// Messages received on it.
+    pub received_messages: u64,
+}
+
+/// One connector.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ConnectorStatus {
+    /// Its name.
+    pub name: String,
+    /// `up`, `blocked`, `connecting` or `closed`.
+    pub state: String,
+    /// Where it is connected to.
+    pub peer: Option<String>,
+    /// Why it is not connected, or blocked.
+    pub reason: Option<String>,
+    /// Attempts since it was last connected.
+    pub attempt: u32,
+}
+
+impl ConnectorStatus {
+    /// From what the connector says of itself.
+    pub fn new(name: &str, status: &connector_api::Status) -> Self {
+        use connector_api::Status;
+        let (state, peer, reason, attempt) = match status {
+            Status::Connecting { attempt, reason } => ("connecting", None, reason.clone(), *attempt),
+            Status::Up { peer } => ("up", Some(peer.clone()), None, 0),
+            Status::Blocked { peer, reason } => ("blocked", Some(peer.clone()), Some(reason.clone()), 0),
+            Status::Closed => ("closed", None, None, 0),
+        };
+        Self { name: name.to_owned(), state: state.to_owned(), peer, reason, attempt }
+    }
+}

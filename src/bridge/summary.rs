@@ -1,0 +1,65 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{RouteTable, StateBoard};
+use crate::net::Clock;
+use crate::store::Store;
+use crate::telemetry::{Counters, RouteReading};
+
+/// A line for each route every ten seconds: the log is the monitor.
+pub(super) struct Summary {
+    pub(super) routes: RouteTable,
+    pub(super) store: Store,
+    pub(super) counters: Arc<Counters>,
+    pub(super) states: StateBoard,
+    pub(super) clock: Clock,
+}
+
+const EVERY: Duration = Duration::from_secs(10);
+
+impl Summary {
+    pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) {
+        let mut before = vec![RouteReading::default(); self.routes.entries().len()];
+        loop {
+            tokio::select! {
+                () = self.clock.sleep(EVERY) => {}
+                _ = shutdown.wait_for(|stop| *stop) => {
+                    self.log(&mut before);
+                    return;
+                }
+            }
+            self.log(&mut before);
+            if let Err(error) = self.store.expire_history(self.clock.unix_now()).await {
+                tracing::warn!(event = "history_not_expired", reason = %error, "old message ids could not be forgotten");
+            }
+        }
+    }
+
+    fn log(&self, before: &mut [RouteReading]) {
+        let now = self.clock.unix_now();
+        for (entry, before) in self.routes.entries().iter().zip(before) {
+            let reading = entry.counters.read();
+            let depth = self.store.depth(entry.queue);
+            let oldest = self.store.oldest(entry.queue).ok().flatten();
+            let name = &entry.config.name;
+            tracing::info!(
+                event = "route_summary",
+                route = %name,
+                state = self.states.of(name).word(),
+                received_messages = reading.received(),
+                confirmed_messages = reading.confirmed,
+                rejected_messages = self.counters.rejected_by(name),
+                duplicates = reading.duplicates,
+                dead_lettered_messages = reading.dead_lettered,
+                queue_messages = depth.messages,
+                queue_bytes = depth.bytes,
+                queue_oldest_seconds = oldest.map_or(0, |came| now.saturating_sub(came)),
+                rate = (reading.confirmed - before.confirmed) / EVERY.as_secs(),
+                "what the route has done"
+            );
+            *before = reading;
+        }
+    }
+}
