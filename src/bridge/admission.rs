@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::routes::is_destination;
 use super::{OwnNames, Rejection, RouteEntry, RouteTable};
-use crate::config::Mode;
+use crate::config::{Privacy, SecurityMode};
 use crate::mqqb::wire::{BaseHeader, FormatName, Guid, UserMessage};
 
 /// Judges messages: is the queue known and of the right kind, is the message in time, of a size and a sort that this
@@ -64,7 +64,10 @@ impl Admission {
         if !route.config.from.ignore_expiry {
             self.in_time(message, now)?;
         }
-        if route.config.mode == Mode::NonTransparent {
+        if message.is_encrypted() && route.config.from.privacy == Privacy::None {
+            return Err(Rejection::NotPrivate);
+        }
+        if route.config.mode == SecurityMode::NonTransparent {
             if message.is_encrypted() {
                 return Err(Rejection::Encrypted);
             }

@@ -12,6 +12,7 @@ use super::backoff::Backoff;
 use super::in_flight::{Delivered, InFlight, Ticket};
 use super::translate::{Untranslatable, to_amqp};
 use super::{RouteEntry, RouteState, StateBoard};
+use crate::config::Unroutable;
 use crate::mqqb::wire::{Frame, MessageClass, MessageId, UserMessage};
 use crate::net::Clock;
 use crate::store::{Position, QueueId, Reader, SetAside, Store, StoreError, StoredMessage};
@@ -72,8 +73,8 @@ impl Forwarder {
         let mut finished = true;
         loop {
             self.states.set(self.name(), RouteState::Waiting);
-            let options =
-                OutletOptions { route: self.name().to_owned(), max_in_flight: self.route.config.to.max_in_flight };
+            let max_in_flight = usize::from(self.route.config.to.max_in_flight);
+            let options = OutletOptions { route: self.name().to_owned(), max_in_flight };
             let outlet = tokio::select! {
                 outlet = self.connector.outlet(options) => outlet,
                 _ = shutdown.wait_for(|stop| *stop) => break,
@@ -99,7 +100,7 @@ impl Forwarder {
         outlet: &mut Box<dyn Outlet>,
         shutdown: &mut watch::Receiver<bool>,
     ) -> Result<(), Setback> {
-        let window = if self.route.config.to.strict_order { 1 } else { self.route.config.to.max_in_flight };
+        let window = if self.route.config.to.strict_order { 1 } else { self.route.config.to.max_in_flight.into() };
         let mut status = self.connector.status();
         self.states.set(self.name(), RouteState::Forwarding);
         loop {
@@ -312,7 +313,7 @@ impl Forwarder {
     }
 
     fn sets_unroutable_aside(&self) -> bool {
-        self.route.config.on_failure.unroutable == crate::config::Unroutable::DeadLetter
+        self.route.config.unroutable == Unroutable::DeadLetter
     }
 
     fn name(&self) -> &str {

@@ -75,6 +75,9 @@ pub enum Rejection {
     /// The body is encrypted and nothing here could open it.
     #[error("the body is encrypted and this route is not transparent; this version opens no bodies")]
     Encrypted,
+    /// The body is encrypted and the queue takes clear ones only.
+    #[error("the body is encrypted and from.privacy = \"none\" allows clear bodies only")]
+    NotPrivate,
     /// The route's queue is full and the route says to refuse.
     #[error("{0}")]
     QueueFull(String),
@@ -104,6 +107,7 @@ impl Rejection {
             Self::TooLarge { .. } => ("too-large", MessageClass::NACK_Q_EXCEED_QUOTA),
             Self::Signed => ("signed", MessageClass::NACK_BAD_SIGNATURE),
             Self::Encrypted => ("encrypted", MessageClass::NACK_BAD_ENCRYPTION),
+            Self::NotPrivate => ("privacy", MessageClass::NACK_BAD_ENCRYPTION),
             Self::QueueFull(_) => ("queue-full", MessageClass::NACK_Q_EXCEED_QUOTA),
         };
         Terms { class, reason }

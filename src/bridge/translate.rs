@@ -3,7 +3,7 @@
 use connector_api::{Address, Body, Headers, Message, Value};
 
 use super::RouteEntry;
-use crate::config::{ExtensionPolicy, Mode, RoutingKeyFields};
+use crate::config::{ExtensionPolicy, Placeholder, SecurityMode};
 use crate::mqqb::wire::{BaseHeader, MessageId, QueuePath, SecurityHeader, SenderId, UserMessage};
 
 /// The longest AMQP routing key and the longest short string, in bytes.
@@ -77,9 +77,9 @@ pub fn to_amqp(
     headers.set("msmq-authenticated", Value::Bool(false));
     headers.set("msmq-redelivered", Value::Bool(redelivered));
     let body = match route.config.mode {
-        Mode::Transparent => transparent_body(message, &mut headers),
-        Mode::NonTransparent if message.is_encrypted() || message.is_signed() => return Err(Untranslatable::Sealed),
-        Mode::NonTransparent => Body::Clear(properties.body.clone()),
+        SecurityMode::Transparent => transparent_body(message, &mut headers),
+        SecurityMode::NonTransparent if message.is_encrypted() || message.is_signed() => return Err(Untranslatable::Sealed),
+        SecurityMode::NonTransparent => Body::Clear(properties.body.clone()),
     };
     Ok(Message {
         address: Address { exchange: route.config.to.exchange.clone(), routing_key },
@@ -116,12 +116,12 @@ fn routing_key(message: &UserMessage, route: &RouteEntry, label: Option<&str>) -
         QueuePath::Private { name, .. } | QueuePath::Public { name, .. } => name.as_str(),
         QueuePath::System(_) => "",
     };
-    let key = route.config.to.routing_key.render(&RoutingKeyFields {
-        label: label.unwrap_or_default(),
-        queue,
-        class: message.properties.class.0,
-        app_specific: message.properties.app_specific,
-        sender_machine: message.id().source,
+    let key = route.config.to.routing_key.render(|placeholder| match placeholder {
+        Placeholder::Label => label.unwrap_or_default().to_owned(),
+        Placeholder::Queue => queue.to_owned(),
+        Placeholder::Class => message.properties.class.0.to_string(),
+        Placeholder::AppSpecific => message.properties.app_specific.to_string(),
+        Placeholder::SenderMachine => message.id().source.to_string(),
     });
     if key.len() > SHORT_STRING {
         return Err(Untranslatable::RoutingKey(key.len()));
