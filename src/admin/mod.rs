@@ -4,3 +4,4 @@ pub mod health;
 pub mod send;
 pub mod socket;
 pub mod status;
+pub mod describe;

@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{Guid, Malformed, WideText};
+use crate::mqqb::wire::{DirectName, FormatName, Guid, Malformed, WideText};
 
 /// A queue as a `UserHeader` names it (MS-MQMQ 2.2.18.1.5, 2.2.18.1.7 and the tables of 2.2.19.2).
 ///
@@ -44,6 +44,28 @@ pub struct DirectField {
 }
 
 impl QueueField {
+    /// A direct name.
+    pub fn direct(name: &DirectName) -> Self {
+        let name = WideText::from_text(&name.to_string());
+        Self::Direct(DirectField { name, padding: Bytes::new() })
+    }
+
+    /// The field for `name` in a message to the machine `destination`, legal in the places of the
+    /// administration and response queue, and in that of the destination when it is one on that machine.
+    ///
+    /// `None` for names that have no such field: lists, machines, connectors, multicast, and suffixes after GUIDs.
+    pub fn naming(name: &FormatName, destination: Guid) -> Option<Self> {
+        match name {
+            FormatName::Direct(name) => Some(Self::direct(name)),
+            FormatName::Public { queue, suffix: None } => Some(Self::Public(*queue)),
+            FormatName::Private { machine, id, suffix: None } if *machine == destination => {
+                Some(Self::PrivateOnDestination(*id))
+            }
+            FormatName::Private { machine, id, suffix: None } => Some(Self::Private { machine: *machine, id: *id }),
+            _ => None,
+        }
+    }
+
     /// The 3-bit type code of the flags.
     pub const fn type_code(&self) -> u8 {
         match self {
@@ -108,6 +130,31 @@ impl QueuePlace {
 }
 
 impl QueueField {
+    /// The field on the wire without its padding, as the default reading of A-02 signs it.
+    pub fn to_wire(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        self.write(&mut out);
+        out.freeze()
+    }
+
+    fn write(&self, out: &mut BytesMut) {
+        match self {
+            Self::None | Self::SameAsAdmin => {}
+            Self::PrivateOnSource(id) | Self::PrivateOnDestination(id) | Self::PrivateOnAdminHost(id) => {
+                out.put_u32_le(*id);
+            }
+            Self::Public(queue) => out.guid(*queue),
+            Self::Private { machine, id } => {
+                out.guid(*machine);
+                out.put_u32_le(*id);
+            }
+            Self::Direct(direct) => {
+                out.put_u16_le(direct.count() as u16);
+                out.text(&direct.name);
+            }
+        }
+    }
+
     /// Reads the field that the flags announce at `place`, in a header that begins at `start`.
     pub(super) fn decode(
         place: QueuePlace,
@@ -124,7 +171,7 @@ impl QueueField {
             6 => Self::Private { machine: reader.guid(place.field)?, id: reader.u32(place.field)? },
             7 => {
                 let count = reader.u16(place.count)?;
-                let name = reader.text(u64::from(count), place.field)?;
+                let name = reader.text(u64::from(count), place.count, place.field)?;
                 Self::Direct(DirectField { name, padding: reader.padding(start, place.field)? })
             }
             _ => Self::None,
@@ -134,22 +181,20 @@ impl QueueField {
     /// Appends the field to a header that begins at `start`.
     pub(super) fn encode(&self, place: QueuePlace, start: usize, out: &mut BytesMut) -> Result<(), Malformed> {
         place.code(u32::from(self.type_code()) << place.shift)?;
-        match self {
-            Self::None | Self::SameAsAdmin => {}
-            Self::PrivateOnSource(id) | Self::PrivateOnDestination(id) | Self::PrivateOnAdminHost(id) => {
-                out.put_u32_le(*id)
-            }
-            Self::Public(queue) => out.guid(*queue),
-            Self::Private { machine, id } => {
-                out.guid(*machine);
-                out.put_u32_le(*id);
-            }
-            Self::Direct(DirectField { name, padding }) => {
-                out.put_u16_le(size_field(name.units() * 2 + 2 /* NUL */, u16::MAX.into(), place.count)?);
-                out.text(name);
-                out.pad(start, padding);
-            }
+        if let Self::Direct(direct) = self {
+            let _: u16 = size_field(direct.count(), u16::MAX.into(), place.count)?;
+        }
+        self.write(out);
+        if let Self::Direct(direct) = self {
+            out.pad(start, &direct.padding);
         }
         Ok(())
+    }
+}
+
+impl DirectField {
+    /// `Count`: bytes of the name with its NUL.
+    pub const fn count(&self) -> usize {
+        self.name.units() * 2 + 2 /* NUL */
     }
 }
