@@ -1,6 +1,8 @@
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::mqqb::wire::{Guid, WideText};
+use crate::mqqb::wire::reader::Reader;
+use crate::mqqb::wire::writer::{Write, size_field};
+use crate::mqqb::wire::{Guid, Malformed, WideText};
 
 /// A queue as a `UserHeader` names it (MS-MQMQ 2.2.18.1.5, 2.2.18.1.7 and the tables of 2.2.19.2).
 ///
@@ -54,5 +56,100 @@ impl QueueField {
             Self::Private { .. } => 6,
             Self::Direct(_) => 7,
         }
+    }
+}
+
+/// A place for a queue in the `UserHeader`: the names of its fields, and the kinds that may stand there.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::mqqb::wire) struct QueuePlace {
+    /// The field, such as `UserHeader.AdminQueue`.
+    field: &'static str,
+    /// The size of a direct name, such as `UserHeader.AdminQueue.Count`.
+    count: &'static str,
+    /// The type code, such as `UserHeader.Flags.AQ`.
+    code: &'static str,
+    /// Where the type code is in the flags.
+    pub(super) shift: u32,
+    /// Bit n says that code n may stand here.
+    codes: u8,
+}
+
+impl QueuePlace {
+    pub(super) const DESTINATION: Self = Self {
+        field: "UserHeader.DestinationQueue",
+        count: "UserHeader.DestinationQueue.Count",
+        code: "UserHeader.Flags.DQ",
+        shift: 10,
+        codes: 0b1010_1001,
+    };
+    pub(super) const ADMIN: Self = Self {
+        field: "UserHeader.AdminQueue",
+        count: "UserHeader.AdminQueue.Count",
+        code: "UserHeader.Flags.AQ",
+        shift: 13,
+        codes: 0b1110_1101,
+    };
+    pub(super) const RESPONSE: Self = Self {
+        field: "UserHeader.ResponseQueue",
+        count: "UserHeader.ResponseQueue.Count",
+        code: "UserHeader.Flags.RQ",
+        shift: 16,
+        codes: 0b1111_1111,
+    };
+
+    /// The type code in the flags, when it may stand here.
+    fn code(self, flags: u32) -> Result<u32, Malformed> {
+        let code = flags >> self.shift & 0x7;
+        match self.codes >> code & 1 {
+            1 => Ok(code),
+            _ => Err(Malformed::value(self.code, u64::from(code))),
+        }
+    }
+}
+
+impl QueueField {
+    /// Reads the field that the flags announce at `place`, in a header that begins at `start`.
+    pub(super) fn decode(
+        place: QueuePlace,
+        flags: u32,
+        start: usize,
+        reader: &mut Reader<'_>,
+    ) -> Result<Self, Malformed> {
+        Ok(match place.code(flags)? {
+            1 => Self::SameAsAdmin,
+            2 => Self::PrivateOnSource(reader.u32(place.field)?),
+            3 => Self::PrivateOnDestination(reader.u32(place.field)?),
+            4 => Self::PrivateOnAdminHost(reader.u32(place.field)?),
+            5 => Self::Public(reader.guid(place.field)?),
+            6 => Self::Private { machine: reader.guid(place.field)?, id: reader.u32(place.field)? },
+            7 => {
+                let count = reader.u16(place.count)?;
+                let name = reader.text(u64::from(count), place.field)?;
+                Self::Direct(DirectField { name, padding: reader.padding(start, place.field)? })
+            }
+            _ => Self::None,
+        })
+    }
+
+    /// Appends the field to a header that begins at `start`.
+    pub(super) fn encode(&self, place: QueuePlace, start: usize, out: &mut BytesMut) -> Result<(), Malformed> {
+        place.code(u32::from(self.type_code()) << place.shift)?;
+        match self {
+            Self::None | Self::SameAsAdmin => {}
+            Self::PrivateOnSource(id) | Self::PrivateOnDestination(id) | Self::PrivateOnAdminHost(id) => {
+                out.put_u32_le(*id)
+            }
+            Self::Public(queue) => out.guid(*queue),
+            Self::Private { machine, id } => {
+                out.guid(*machine);
+                out.put_u32_le(*id);
+            }
+            Self::Direct(DirectField { name, padding }) => {
+                out.put_u16_le(size_field(name.units() * 2 + 2 /* NUL */, u16::MAX.into(), place.count)?);
+                out.text(name);
+                out.pad(start, padding);
+            }
+        }
+        Ok(())
     }
 }
