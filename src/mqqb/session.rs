@@ -78,7 +78,7 @@ pub struct Session {
 ///     any other packet, a refusal, a timer, a lying count, our own wish
 /// ```
 ///
-/// WAITING_RECONNECT belongs to the one who makes sessions.
+/// `WAITING_RECONNECT` belongs to the one who makes sessions.
 #[derive(Debug)]
 enum State {
     /// The acceptor waits for `EstablishConnection`.
@@ -197,21 +197,24 @@ impl Session {
                 Timer::Initialization => Err(CloseCause::Initialization(self.settings.initialization_timeout)),
                 Timer::Cleanup => self.end_cleanup_timer(),
                 Timer::AckWait => self.end_ack_wait_timer(),
-                Timer::AckSend => self.end_ack_send_timer(),
+                Timer::AckSend => {
+                    self.end_ack_send_timer();
+                    Ok(())
+                }
             };
             self.end_on_error(outcome);
         }
     }
 
     /// A receipt returns. It is acknowledged when [`Session::poll_transmit`] finds it due.
+    #[expect(clippy::needless_pass_by_value, reason = "a receipt is spent here: that is its point")]
     pub fn settle(&mut self, now: Moment, receipt: Receipt, settled: Settled) {
         self.advance(now);
-        let Receipt { session, number } = receipt;
         let State::Open(open) = &mut self.state else { return };
-        if session != self.identity {
+        if receipt.session != self.identity {
             return;
         }
-        open.inbound.settle(number);
+        open.inbound.settle(receipt.number);
         match settled {
             Settled::Stored => self.tally.stored += 1,
             Settled::Rejected => self.tally.rejected += 1,

@@ -13,24 +13,24 @@ use mqbridge::mqqb::wire::{
 
 use crate::packets::{Packets, frame, guid, start};
 
-pub const OURS: Guid = guid(1);
-pub const THEIRS: Guid = guid(2);
-pub const SECOND: Duration = Duration::from_secs(1);
-pub const MILLISECOND: Duration = Duration::from_millis(1);
-pub const SETTINGS: SessionSettings = SessionSettings::new(OURS);
+pub(crate) const OURS: Guid = guid(1);
+pub(crate) const THEIRS: Guid = guid(2);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
+pub(crate) const SETTINGS: SessionSettings = SessionSettings::new(OURS);
 
 /// A session under test and everything it has said.
-pub struct Script {
-    pub session: Session,
-    pub now: Moment,
-    pub receipts: VecDeque<Receipt>,
+pub(crate) struct Script {
+    pub(crate) session: Session,
+    pub(crate) now: Moment,
+    pub(crate) receipts: VecDeque<Receipt>,
     packets: Packets,
     events: VecDeque<Event>,
     ids: u32,
 }
 
 /// What the script says that it sent and received.
-pub fn header(ack: u16, base: u16, bits: u32, sent: u16, recoverable_sent: u16) -> SessionHeader {
+pub(crate) fn header(ack: u16, base: u16, bits: u32, sent: u16, recoverable_sent: u16) -> SessionHeader {
     SessionHeader {
         ack_sequence_number: ack,
         recoverable_ack_sequence_number: base,
@@ -43,7 +43,7 @@ pub fn header(ack: u16, base: u16, bits: u32, sent: u16, recoverable_sent: u16) 
 }
 
 impl Script {
-    pub fn new(make: impl FnOnce(Moment) -> Session) -> Self {
+    pub(crate) fn new(make: impl FnOnce(Moment) -> Session) -> Self {
         let now = start();
         Self {
             session: make(now),
@@ -55,16 +55,16 @@ impl Script {
         }
     }
 
-    pub fn acceptor() -> Self {
+    pub(crate) fn acceptor() -> Self {
         Self::new(|now| Session::acceptor(SETTINGS, now))
     }
 
-    pub fn initiator(server: Guid) -> Self {
+    pub(crate) fn initiator(server: Guid) -> Self {
         Self::new(|now| Session::initiator(SETTINGS, server, now))
     }
 
     /// An open acceptor whose peer announced this window.
-    pub fn open(settings: SessionSettings, peer_window: u16) -> Self {
+    pub(crate) fn open(settings: SessionSettings, peer_window: u16) -> Self {
         let mut script = Self::new(|now| Session::acceptor(settings, now));
         script.establish(OURS);
         script.parameters(500, 20_000, peer_window);
@@ -73,12 +73,12 @@ impl Script {
     }
 
     /// An open acceptor with the default window on both sides.
-    pub fn open_acceptor() -> Self {
+    pub(crate) fn open_acceptor() -> Self {
         Self::open(SETTINGS, 64)
     }
 
     /// An open initiator; a null `server` is a direct name.
-    pub fn open_initiator(server: Guid) -> Self {
+    pub(crate) fn open_initiator(server: Guid) -> Self {
         let mut script = Self::initiator(server);
         script.answer(|answer| answer);
         script.parameters(500, 20_000, 64);
@@ -94,53 +94,53 @@ impl Script {
 
     // What the script says.
 
-    pub fn comes(&mut self, bytes: Bytes) {
+    pub(crate) fn comes(&mut self, bytes: Bytes) {
         self.session.handle_frame(self.now, frame(bytes));
         self.collect();
     }
 
     /// The request of an initiator.
-    pub fn establish(&mut self, server: Guid) {
+    pub(crate) fn establish(&mut self, server: Guid) {
         self.comes(establish_bytes(&EstablishConnection::request(THEIRS, server, 4711, true)));
     }
 
     /// The answer to the request that the session under test has made, as changed by `edit`.
-    pub fn answer(&mut self, edit: impl FnOnce(EstablishConnection) -> EstablishConnection) {
+    pub(crate) fn answer(&mut self, edit: impl FnOnce(EstablishConnection) -> EstablishConnection) {
         let said = self.said();
         let [Packet::Establish(request)] = said.as_slice() else { panic!("not a request: {said:?}") };
         self.comes(establish_bytes(&edit(request.response(THEIRS, false))));
     }
 
-    pub fn parameters(&mut self, recoverable_ack: u32, ack: u32, window: u16) {
+    pub(crate) fn parameters(&mut self, recoverable_ack: u32, ack: u32, window: u16) {
         self.comes(parameters_bytes(&ConnectionParameters::new(recoverable_ack, ack, window)));
     }
 
-    pub fn message(&mut self, recoverable: bool) {
+    pub(crate) fn message(&mut self, recoverable: bool) {
         let bytes = self.next_message(recoverable);
         self.comes(bytes);
     }
 
-    pub fn messages(&mut self, count: usize, recoverable: bool) {
+    pub(crate) fn messages(&mut self, count: usize, recoverable: bool) {
         for _ in 0..count {
             self.message(recoverable);
         }
     }
 
-    pub fn message_with(&mut self, recoverable: bool, header: &SessionHeader) {
+    pub(crate) fn message_with(&mut self, recoverable: bool, header: &SessionHeader) {
         let bytes = self.next_message(recoverable);
         self.comes(append_session_header(&bytes, header));
     }
 
-    pub fn ack(&mut self, header: SessionHeader) {
+    pub(crate) fn ack(&mut self, header: SessionHeader) {
         self.comes(ack_bytes(&SessionAck::new(header)));
     }
 
-    pub fn later(&mut self, by: Duration) {
+    pub(crate) fn later(&mut self, by: Duration) {
         self.now = self.now + by;
     }
 
     /// Lets time pass up to the moment, with every deadline on the way kept.
-    pub fn wait(&mut self, by: Duration) {
+    pub(crate) fn wait(&mut self, by: Duration) {
         let end = self.now + by;
         for _ in 0..1000 {
             match self.session.deadline().filter(|deadline| *deadline <= end) {
@@ -163,19 +163,19 @@ impl Script {
     // What the driver does.
 
     /// Returns the receipt that has been out longest.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let receipt = self.receipts.pop_front().expect("a receipt is out");
         self.session.settle(self.now, receipt, Settled::Stored);
     }
 
-    pub fn settle_all(&mut self) {
+    pub(crate) fn settle_all(&mut self) {
         while !self.receipts.is_empty() {
             self.settle();
         }
     }
 
     /// Returns the receipts of the messages at these places among those that are out, in this order.
-    pub fn settle_at(&mut self, places: &[usize]) {
+    pub(crate) fn settle_at(&mut self, places: &[usize]) {
         let mut receipts: Vec<Option<Receipt>> = self.receipts.drain(..).map(Some).collect();
         for place in places {
             let receipt = receipts[*place].take().expect("each place once");
@@ -184,19 +184,19 @@ impl Script {
         self.receipts = receipts.into_iter().flatten().collect();
     }
 
-    pub fn send(&mut self, token: u64, recoverable: bool) -> bool {
+    pub(crate) fn send(&mut self, token: u64, recoverable: bool) -> bool {
         let packet = self.next_message(recoverable);
         self.session.send(self.now, Outgoing { token: SendToken(token), packet, recoverable }).is_ok()
     }
 
     /// Sends messages with tokens from 1, recoverable or express.
-    pub fn send_all(&mut self, recoverable: &[bool]) {
+    pub(crate) fn send_all(&mut self, recoverable: &[bool]) {
         for (token, recoverable) in (1..).zip(recoverable) {
             assert!(self.send(token, *recoverable), "no room for {token}");
         }
     }
 
-    pub fn close(&mut self, cause: CloseCause) {
+    pub(crate) fn close(&mut self, cause: CloseCause) {
         self.session.close(self.now, cause);
         self.collect();
     }
@@ -210,13 +210,13 @@ impl Script {
     }
 
     /// The next event. Receipts of received messages are kept aside.
-    pub fn event(&mut self) -> Option<Event> {
+    pub(crate) fn event(&mut self) -> Option<Event> {
         self.collect();
         self.events.pop_front()
     }
 
     /// Takes all received messages, keeps their receipts, and leaves the other events.
-    pub fn take_received(&mut self) -> Vec<UserMessage> {
+    pub(crate) fn take_received(&mut self) -> Vec<UserMessage> {
         self.collect();
         let mut messages = Vec::new();
         for event in std::mem::take(&mut self.events) {
@@ -232,7 +232,7 @@ impl Script {
     }
 
     /// The tokens acknowledged since the last call; nothing else may have happened.
-    pub fn acknowledged(&mut self) -> Vec<u64> {
+    pub(crate) fn acknowledged(&mut self) -> Vec<u64> {
         self.collect();
         std::mem::take(&mut self.events)
             .into_iter()
@@ -243,15 +243,24 @@ impl Script {
             .collect()
     }
 
+    /// The tokens acknowledged before the end, and why it came.
+    pub(crate) fn acknowledged_then_cause(&mut self) -> (Vec<u64>, CloseCause) {
+        self.collect();
+        let end = self.events.pop_back();
+        let tokens = self.acknowledged();
+        self.events.extend(end);
+        (tokens, self.cause())
+    }
+
     /// Everything that goes out now.
-    pub fn said(&mut self) -> Vec<Packet> {
+    pub(crate) fn said(&mut self) -> Vec<Packet> {
         std::iter::from_fn(|| self.session.poll_transmit())
             .map(|bytes| Packet::decode(&frame(bytes)).expect("we send what we can read"))
             .collect()
     }
 
     /// The acknowledgments that go out now; nothing else may go out.
-    pub fn acks(&mut self) -> Vec<SessionHeader> {
+    pub(crate) fn acks(&mut self) -> Vec<SessionHeader> {
         self.said()
             .into_iter()
             .map(|packet| match packet {
@@ -262,7 +271,7 @@ impl Script {
     }
 
     /// Why the session is over; nothing may follow that event, and received messages may precede it.
-    pub fn cause(&mut self) -> CloseCause {
+    pub(crate) fn cause(&mut self) -> CloseCause {
         self.take_received();
         let event = self.event();
         let Some(Event::Closed(cause)) = event else { panic!("not closed, but {event:?}") };
@@ -279,26 +288,26 @@ impl Script {
     }
 }
 
-pub fn establish_bytes(packet: &EstablishConnection) -> Bytes {
+pub(crate) fn establish_bytes(packet: &EstablishConnection) -> Bytes {
     let mut bytes = BytesMut::new();
     packet.encode(&mut bytes);
     bytes.freeze()
 }
 
-pub fn parameters_bytes(packet: &ConnectionParameters) -> Bytes {
+pub(crate) fn parameters_bytes(packet: &ConnectionParameters) -> Bytes {
     let mut bytes = BytesMut::new();
     packet.encode(&mut bytes);
     bytes.freeze()
 }
 
-pub fn ack_bytes(packet: &SessionAck) -> Bytes {
+pub(crate) fn ack_bytes(packet: &SessionAck) -> Bytes {
     let mut bytes = BytesMut::new();
     packet.encode(&mut bytes);
     bytes.freeze()
 }
 
 /// A captured frame of MS-MQQB 4.1.
-pub fn golden(name: &str) -> Bytes {
+pub(crate) fn golden(name: &str) -> Bytes {
     let path = format!("{}/tests/fixtures/golden/{name}.hex", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     text.lines()

@@ -15,17 +15,20 @@ const MESSAGE_ID: usize = 16 /* BaseHeader */ + 16 /* SourceQueueManager */ + 16
     + 4 /* TimeToBeReceived */ + 4 /* SentTime */;
 
 /// Ready packets, to be stamped with a message id.
-pub struct Packets {
+pub(crate) struct Packets {
     express: Bytes,
     recoverable: Bytes,
 }
 
 impl Packets {
-    pub fn new() -> Self {
-        Self { express: encode(&message(DeliveryMode::Express)), recoverable: encode(&message(DeliveryMode::Recoverable)) }
+    pub(crate) fn new() -> Self {
+        Self {
+            express: encode(&message(DeliveryMode::Express)),
+            recoverable: encode(&message(DeliveryMode::Recoverable)),
+        }
     }
 
-    pub fn message(&self, id: u32, recoverable: bool) -> Bytes {
+    pub(crate) fn message(&self, id: u32, recoverable: bool) -> Bytes {
         let template = if recoverable { &self.recoverable } else { &self.express };
         let mut bytes = BytesMut::from(template.as_ref());
         bytes[MESSAGE_ID..MESSAGE_ID + 4].copy_from_slice(&id.to_le_bytes());
@@ -34,7 +37,7 @@ impl Packets {
 }
 
 /// A message with nothing special about it.
-pub fn message(delivery: DeliveryMode) -> UserMessage {
+pub(crate) fn message(delivery: DeliveryMode) -> UserMessage {
     let destination = DirectField { name: WideText::from_text("OS:bridge01\\private$\\orders"), padding: Bytes::new() };
     UserMessage {
         base: BaseHeader { reserved: 0, flags: 3, time_to_reach_queue: BaseHeader::INFINITE },
@@ -76,7 +79,7 @@ pub fn message(delivery: DeliveryMode) -> UserMessage {
 }
 
 /// The first message of a sequence.
-pub fn transactional() -> DeliveryMode {
+pub(crate) fn transactional() -> DeliveryMode {
     DeliveryMode::Transactional(TransactionHeader {
         flags: TransactionHeader::FIRST | TransactionHeader::LAST,
         sequence_id: TxSequenceId { timestamp: 1, ordinal: 1 },
@@ -86,30 +89,30 @@ pub fn transactional() -> DeliveryMode {
     })
 }
 
-pub fn encode(message: &UserMessage) -> Bytes {
+pub(crate) fn encode(message: &UserMessage) -> Bytes {
     let mut bytes = BytesMut::new();
     message.encode(&mut bytes).expect("the message is legal");
     bytes.freeze()
 }
 
-pub fn frame(bytes: Bytes) -> Frame {
+pub(crate) fn frame(bytes: Bytes) -> Frame {
     Frame::new(bytes).expect("one packet")
 }
 
 /// A queue manager for tests.
-pub const fn guid(last: u8) -> Guid {
+pub(crate) const fn guid(last: u8) -> Guid {
     Guid::from_wire([0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE, 0xFF, last])
 }
 
 /// SplitMix64: small, fast, and the same everywhere.
-pub struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    pub const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -118,22 +121,22 @@ impl Chance {
     }
 
     /// A number below `bound`.
-    pub const fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) const fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.next() % bound }
     }
 
     /// A number from `least` to `most`.
-    pub const fn between(&mut self, least: u64, most: u64) -> u64 {
+    pub(crate) const fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most - least + 1)
     }
 
     /// True in `percent` of 100 cases.
-    pub const fn percent(&mut self, percent: u64) -> bool {
+    pub(crate) const fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
 
 /// When everything begins: not at zero, so that a moment and a time span are not mistaken for each other.
-pub const fn start() -> Moment {
+pub(crate) const fn start() -> Moment {
     Moment::from_start(Duration::from_secs(1000))
 }

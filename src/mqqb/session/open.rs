@@ -9,9 +9,7 @@ use super::settings::Timeouts;
 use super::{CloseCause, Event, Outgoing, Receipt, Session, State};
 use crate::mqqb::Moment;
 use crate::mqqb::timers::{Timer, Timers};
-use crate::mqqb::wire::{
-    Frame, Malformed, Reason, SessionAck, SessionHeader, UserMessage, append_session_header,
-};
+use crate::mqqb::wire::{Frame, Malformed, Reason, SessionAck, SessionHeader, UserMessage, append_session_header};
 
 /// A session that is open: what it has received and sent, and when it acknowledges.
 #[derive(Debug)]
@@ -101,11 +99,10 @@ impl Session {
     }
 
     /// 3.1.6.4.
-    pub(super) fn end_ack_send_timer(&mut self) -> Result<(), CloseCause> {
+    pub(super) fn end_ack_send_timer(&mut self) {
         if let State::Open(open) = &mut self.state {
             open.overdue = true;
         }
-        Ok(())
     }
 }
 

@@ -25,8 +25,8 @@ impl SessionSettings {
             local,
             window: 64,
             ack_timeout: Duration::from_secs(20),
-            initialization_timeout: Duration::from_secs(60),
-            cleanup_timeout: Duration::from_secs(300),
+            initialization_timeout: Duration::from_mins(1),
+            cleanup_timeout: Duration::from_mins(5),
         }
     }
 
@@ -53,7 +53,11 @@ pub(super) struct Timeouts {
 
 impl Timeouts {
     pub(super) fn new(ack: u32, recoverable_ack: u32, direct: bool) -> Self {
-        Self { ack: clamp(ack, &ACK_TIMEOUT), recoverable_ack: clamp(recoverable_ack, &RECOVERABLE_ACK_TIMEOUT), direct }
+        Self {
+            ack: clamp(ack, &ACK_TIMEOUT),
+            recoverable_ack: clamp(recoverable_ack, &RECOVERABLE_ACK_TIMEOUT),
+            direct,
+        }
     }
 
     /// How long the Session Ack Wait Timer runs: twice the time-out for direct format names (note 46).
@@ -105,8 +109,8 @@ mod tests {
         assert_eq!(none.express_ack_delay(), Duration::from_secs(10));
         assert_eq!(none.recoverable_ack_delay(), Duration::from_millis(500));
         let huge = Timeouts::new(u32::MAX, u32::MAX, true);
-        assert_eq!(huge.ack_wait(), Duration::from_secs(240));
-        assert_eq!(huge.express_ack_delay(), Duration::from_secs(60));
-        assert_eq!(huge.recoverable_ack_delay(), Duration::from_secs(60));
+        assert_eq!(huge.ack_wait(), Duration::from_mins(4));
+        assert_eq!(huge.express_ack_delay(), Duration::from_mins(1));
+        assert_eq!(huge.recoverable_ack_delay(), Duration::from_mins(1));
     }
 }
