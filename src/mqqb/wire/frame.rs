@@ -1,7 +1,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::internal::InternalHeader;
-use super::{BaseHeader, Malformed, MessageProperties, SessionAck, SessionHeader, UserHeader, walk};
+use super::{BaseHeader, Malformed, MessageProperties, SessionAck, SessionHeader, UserHeader, UserMessage, walk};
 
 /// The largest packet, 4 MiB (`BaseHeader.PacketSize`).
 pub const MAX_PACKET_SIZE: u32 = 0x0040_0000;
@@ -107,11 +107,19 @@ impl Extent {
             false => size,
             true if internal => SessionAck::length(size),
             true => {
-                let left = size.saturating_sub(walk::end_of_headers(packet)?);
+                let end = walk::end_of_headers(packet).map_err(|error| exact(base, packet).unwrap_or(error))?;
+                let left = size - end;
                 // When 16 bytes are left they are the SessionHeader, else it follows.
                 if left < SessionHeader::SIZE { size + SessionHeader::SIZE } else { size }
             }
         };
         Ok((length <= bytes.len()).then_some(Self { base, packet_size: size, length }))
     }
+}
+
+/// What the decoder says about a message that could not be walked through: it names the field, the walk only the
+/// header. The session is lost, so the copy matters to nobody.
+fn exact(base: BaseHeader, packet: &[u8]) -> Option<Malformed> {
+    let frame = Frame { bytes: Bytes::copy_from_slice(packet), base, packet_size: packet.len() };
+    UserMessage::decode(&frame).err()
 }

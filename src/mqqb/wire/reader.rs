@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         Ok(*bytes)
     }
 
-    /// The next `size` bytes, not copied.
+    /// The next `size` bytes, not copied. `field` is where the size is from.
     pub(super) fn bytes(&mut self, size: u64, field: &'static str) -> Result<Bytes, Malformed> {
         let size = self.check(size, field)?;
         let bytes = self.packet.slice(self.at..self.at + size);
@@ -84,18 +84,24 @@ impl<'a> Reader<'a> {
         self.bytes(padding_to_4(self.at - start).min(self.left()) as u64, field)
     }
 
-    /// A wide text of `size` bytes with the NUL that ends it, and no NUL before.
-    pub(super) fn text(&mut self, size: u64, field: &'static str) -> Result<WideText, Malformed> {
-        let bytes = self.bytes(size, field)?;
-        let wrong = |reason| Malformed { field, reason };
+    /// A wide text of `size` bytes with the NUL that ends it, and no NUL before. `size_field` is where the size is from.
+    pub(super) fn text(
+        &mut self,
+        size: u64,
+        size_field: &'static str,
+        field: &'static str,
+    ) -> Result<WideText, Malformed> {
+        let bytes = self.bytes(size, size_field)?;
+        let odd = Malformed { field: size_field, reason: Reason::OddLength(bytes.len()) };
         if !bytes.len().is_multiple_of(2) {
-            return Err(wrong(Reason::OddLength(bytes.len())));
+            return Err(odd);
         }
-        let nul = bytes.chunks_exact(2).position(|unit| unit == [0, 0]).ok_or_else(|| wrong(Reason::NoNul))?;
-        if (nul + 1) * 2 != bytes.len() {
-            return Err(wrong(Reason::Because("a NUL before its end")));
+        let nul = bytes.chunks_exact(2).position(|unit| unit == [0, 0]);
+        let nul = nul.ok_or(Malformed { field, reason: Reason::NoNul })? * 2;
+        if nul + 2 != bytes.len() {
+            return Err(Malformed::because(field, "a NUL before its end"));
         }
-        WideText::from_wire(bytes.slice(..nul * 2)).ok_or_else(|| wrong(Reason::OddLength(bytes.len())))
+        WideText::from_wire(bytes.slice(..nul)).ok_or(odd)
     }
 
     fn check(&self, size: u64, field: &'static str) -> Result<usize, Malformed> {

@@ -136,6 +136,16 @@ impl UserMessage {
         self.encode_parts(out, |_, _| {})
     }
 
+    /// The encoded message.
+    ///
+    /// # Errors
+    /// As [`UserMessage::encode`].
+    pub fn to_packet(&self) -> Result<Bytes, Malformed> {
+        let mut out = BytesMut::new();
+        self.encode(&mut out)?;
+        Ok(out.freeze())
+    }
+
     /// Where each header is in the encoded message: its name in the specification, and its bytes with their padding.
     ///
     /// # Errors

@@ -215,7 +215,7 @@ impl ListElement {
                 const DIRECT: &str = "MQFDirectQueueFormatName";
                 let nul = list.rest().chunks_exact(2).position(|unit| unit == [0, 0]);
                 let units = nul.ok_or(Malformed { field: DIRECT, reason: Reason::NoNul })? as u64;
-                ListName::Direct(list.text(units * 2 + 2 /* NUL */, DIRECT)?)
+                ListName::Direct(list.text(units * 2 + 2 /* NUL */, DIRECT, DIRECT)?)
             }
             6 => ListName::DistributionList(list.guid(NAME)?),
             _ => return Err(Malformed::value("MQFFormatNameElement.FormatType", kind.into())),
@@ -254,10 +254,12 @@ impl ListName {
 
     /// Bytes on the wire.
     const fn size(&self) -> usize {
+        const GUID: usize = 16;
+        const NUL: usize = 2;
         match self {
-            Self::Public(_) | Self::DistributionList(_) => 16,
-            Self::Private { .. } => 16 /* SourceQueueManager */ + 4, /* PrivateQueueIdentifier */,
-            Self::Direct(name) => name.units() * 2 + 2,              /* NUL */
+            Self::Public(_) | Self::DistributionList(_) => GUID,
+            Self::Private { .. } => GUID + 4,
+            Self::Direct(name) => name.units() * 2 + NUL,
         }
     }
 }
@@ -276,7 +278,7 @@ impl MultiQueueSignature {
         }
         let reserved = reader.u16("MQFSignatureHeader.Reserved")?;
         let size = reader.u32("MQFSignatureHeader.Size")?;
-        let value = reader.bytes(size.into(), "MQFSignatureHeader.Signature")?;
+        let value = reader.bytes(size.into(), "MQFSignatureHeader.Size")?;
         // Nothing in the specification says that a signature is padded, unlike the lists before it.
         Ok(Self { reserved, value, padding: reader.padding_if_any(start, "MQFSignatureHeader.Signature")? })
     }

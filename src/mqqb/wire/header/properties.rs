@@ -94,10 +94,11 @@ impl MessageProperties {
     }
 
     pub(in crate::mqqb::wire) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        const LABEL_LENGTH: &str = "MessagePropertiesHeader.LabelLength";
         const MAX_LABEL_LENGTH: u64 = MessageProperties::MAX_LABEL_UNITS as u64 + 1 /* NUL */;
         let start = reader.at();
         let ack_request = AckRequest(reader.u8("MessagePropertiesHeader.Flags")?);
-        let label_length = u64::from(reader.u8("MessagePropertiesHeader.LabelLength")?);
+        let label_length = u64::from(reader.u8(LABEL_LENGTH)?);
         let class = MessageClass(reader.u16("MessagePropertiesHeader.MessageClass")?);
         let correlation_id = reader.array("MessagePropertiesHeader.CorrelationID")?;
         let body_type = reader.u32("MessagePropertiesHeader.BodyType")?;
@@ -110,8 +111,10 @@ impl MessageProperties {
         let extension_size = reader.u32("MessagePropertiesHeader.ExtensionSize")?;
         let label = match label_length {
             0 => None,
-            1..=MAX_LABEL_LENGTH => Some(reader.text(label_length * 2, "MessagePropertiesHeader.Label")?),
-            _ => return Err(Malformed::size("MessagePropertiesHeader.LabelLength", label_length, 0, MAX_LABEL_LENGTH)),
+            1..=MAX_LABEL_LENGTH => {
+                Some(reader.text(label_length * 2, LABEL_LENGTH, "MessagePropertiesHeader.Label")?)
+            }
+            _ => return Err(Malformed::size(LABEL_LENGTH, label_length, 0, MAX_LABEL_LENGTH)),
         };
         Ok(Self {
             ack_request,
@@ -124,8 +127,8 @@ impl MessageProperties {
             hash_algorithm,
             encryption_algorithm,
             label,
-            extension: reader.bytes(extension_size.into(), "MessagePropertiesHeader.ExtensionData")?,
-            body: reader.bytes(body_size.into(), "MessagePropertiesHeader.MessageBody")?,
+            extension: reader.bytes(extension_size.into(), "MessagePropertiesHeader.ExtensionSize")?,
+            body: reader.bytes(body_size.into(), "MessagePropertiesHeader.MessageSize")?,
             padding: reader.padding(start, "MessagePropertiesHeader")?,
         })
     }

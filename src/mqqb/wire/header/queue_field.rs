@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{Guid, Malformed, WideText};
+use crate::mqqb::wire::{DirectName, FormatName, Guid, Malformed, WideText};
 
 /// A queue as a `UserHeader` names it (MS-MQMQ 2.2.18.1.5, 2.2.18.1.7 and the tables of 2.2.19.2).
 ///
@@ -44,6 +44,28 @@ pub struct DirectField {
 }
 
 impl QueueField {
+    /// A direct name.
+    pub fn direct(name: &DirectName) -> Self {
+        let name = WideText::from_text(&name.to_string());
+        Self::Direct(DirectField { name, padding: Bytes::new() })
+    }
+
+    /// The field for `name` in a message to the machine `destination`, legal in the places of the
+    /// administration and response queue, and in that of the destination when it is one on that machine.
+    ///
+    /// `None` for names that have no such field: lists, machines, connectors, multicast, and suffixes after GUIDs.
+    pub fn naming(name: &FormatName, destination: Guid) -> Option<Self> {
+        match name {
+            FormatName::Direct(name) => Some(Self::direct(name)),
+            FormatName::Public { queue, suffix: None } => Some(Self::Public(*queue)),
+            FormatName::Private { machine, id, suffix: None } if *machine == destination => {
+                Some(Self::PrivateOnDestination(*id))
+            }
+            FormatName::Private { machine, id, suffix: None } => Some(Self::Private { machine: *machine, id: *id }),
+            _ => None,
+        }
+    }
+
     /// The 3-bit type code of the flags.
     pub const fn type_code(&self) -> u8 {
         match self {
@@ -124,7 +146,7 @@ impl QueueField {
             6 => Self::Private { machine: reader.guid(place.field)?, id: reader.u32(place.field)? },
             7 => {
                 let count = reader.u16(place.count)?;
-                let name = reader.text(u64::from(count), place.field)?;
+                let name = reader.text(u64::from(count), place.count, place.field)?;
                 Self::Direct(DirectField { name, padding: reader.padding(start, place.field)? })
             }
             _ => Self::None,

@@ -117,11 +117,11 @@ impl SecurityHeader {
         };
         Ok(Self {
             flags,
-            sender_id: item(sender_id.into(), "SecurityHeader.SecurityID")?,
-            encryption_key: item(encryption_key.into(), "SecurityHeader.EncryptionKey")?,
-            signature: item(signature.into(), "SecurityHeader.Signature")?,
-            sender_certificate: item(certificate, "SecurityHeader.SenderCert")?,
-            provider_info: item(provider_info, "SecurityHeader.ProviderInfo")?,
+            sender_id: item(sender_id.into(), "SecurityHeader.SenderIdSize")?,
+            encryption_key: item(encryption_key.into(), "SecurityHeader.EncryptionKeySize")?,
+            signature: item(signature.into(), "SecurityHeader.SignatureSize")?,
+            sender_certificate: item(certificate, "SecurityHeader.SenderCertSize")?,
+            provider_info: item(provider_info, "SecurityHeader.ProviderInfoSize")?,
         })
     }
 

@@ -104,7 +104,7 @@ impl SoapSection {
         let reserved = reader.u16(fields.reserved)?;
         let text = match reader.u32(fields.length)? {
             0 => None,
-            length => Some(reader.text(u64::from(length) * 2, fields.text)?),
+            length => Some(reader.text(u64::from(length) * 2, fields.length, fields.text)?),
         };
         Ok((reserved, text))
     }
