@@ -1,5 +1,5 @@
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -398,18 +398,17 @@ fn write(path: &Path, text: &str) -> Result<(), TestkitError> {
 
 /// The node and `rabbitmqctl` trust whoever knows this; Erlang insists that nobody else can read it.
 fn write_cookie(path: &Path) -> Result<(), TestkitError> {
-    let mut secret = [0; 24];
+    let mut secret = [0; 16];
     let random = "/dev/urandom";
     File::open(random)
-        .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut secret))
+        .and_then(|mut file| file.read_exact(&mut secret))
         .map_err(TestkitError::file("reading", random))?;
-    let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o400)
         .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|mut file| write!(file, "{:032x}", u128::from_le_bytes(secret)))
         .map_err(TestkitError::file("writing", path))
 }
 
