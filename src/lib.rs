@@ -1,9 +1,34 @@
 //! mqbridge: an MSMQ queue manager for Linux that bridges to RabbitMQ.
 //!
-//! Seven rooms answer seven questions, here in reading order. What do the bytes mean and what does the protocol
-//! say? [`mqqb`].
+//! Each room answers one question; here they are in reading order.
+//!
+//! * [`mqqb`]: what do the bytes mean, and what does the protocol say?
+//! * [`security`]: is it genuine, and what does it contain?
+//! * [`store`]: what must not be lost?
+//! * [`bridge`]: what do we do with it?
+//! * [`net`]: how does it touch the network?
+//! * [`config`]: what did the operator ask for?
+//! * [`telemetry`]: what does the operator see?
+//!
+//! Around them: [`identity`] is who this queue manager is, [`admin`] and [`cli`] are the commands, [`daemon`] is the
+//! process.
+
+pub mod mqqb;
+
+pub mod security;
+
+pub mod store;
+
+pub mod bridge;
+
+pub mod net;
+
+pub mod config;
+
+pub mod telemetry;
+
+pub mod identity;
 
 pub mod admin;
-pub mod mqqb;
-pub mod net;
-pub mod store;
+pub mod cli;
+pub mod daemon;

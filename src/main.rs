@@ -1,1 +1,77 @@
-fn main() {}
+//! The daemon and its commands: arguments, configuration, exit code. The one place that names concrete connectors.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use connector_api::Connector;
+use mqbridge::admin::commands;
+use mqbridge::cli::{self, Cli, Command, ConfigArgs, Exit, Surroundings};
+use mqbridge::config::ConnectorConfig;
+use mqbridge::{daemon, telemetry};
+
+fn main() -> ExitCode {
+    let Cli { command } = match cli::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(exit) => return exit.into(),
+    };
+    let environment = |name: &str| std::env::var(name).ok();
+    let mut surroundings = Surroundings {
+        out: &mut io::stdout(),
+        err: &mut io::stderr(),
+        environment: &environment,
+        now: jiff::Timestamp::now(),
+    };
+    let surroundings = &mut surroundings;
+    let exit = match command {
+        Command::Run(args) => run(&args, surroundings),
+        Command::Check(args) => wait_for(async |world| commands::run_check(&args, connector, world).await, surroundings),
+        Command::Init(args) => cli::init(&args, surroundings),
+        Command::Id(args) => cli::id(&args, surroundings),
+        Command::Send(args) => wait_for(async |world| commands::run_send(*args, world).await, surroundings),
+        Command::Status(args) => wait_for(async |world| commands::run_status(&args, world).await, surroundings),
+        Command::Decode(args) => commands::run_decode(&args, surroundings),
+        Command::Version => cli::version(surroundings),
+    };
+    exit.into()
+}
+
+/// The foreign systems that are built in.
+fn connector(name: &str, config: &ConnectorConfig) -> Result<Arc<dyn Connector>, String> {
+    match config {
+        ConnectorConfig::Amqp091(config) => todo!("{name} {config:?}"),
+    }
+}
+
+fn run(args: &ConfigArgs, surroundings: &mut Surroundings<'_>) -> Exit {
+    let config = match cli::load(&args.config, surroundings) {
+        Ok(config) => config,
+        Err(exit) => return exit,
+    };
+    let log = match telemetry::log::init(&config.log) {
+        Ok(log) => log,
+        Err(error) => return complain(surroundings, &error),
+    };
+    let outcome = daemon::run(config, &log, connector);
+    log.flush();
+    match outcome {
+        Ok(()) => Exit::Done,
+        Err(error) => complain(surroundings, &error),
+    }
+}
+
+/// Runs a command that waits for the network.
+fn wait_for<'a, 'w>(
+    command: impl AsyncFnOnce(&'a mut Surroundings<'w>) -> Exit,
+    surroundings: &'a mut Surroundings<'w>,
+) -> Exit {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(command(surroundings)),
+        Err(error) => complain(surroundings, &format!("the runtime can't be started: {error}")),
+    }
+}
+
+fn complain(surroundings: &mut Surroundings<'_>, why: &dyn std::fmt::Display) -> Exit {
+    let _ = writeln!(surroundings.err, "mqbridge: {why}");
+    Exit::Failed
+}

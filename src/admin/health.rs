@@ -8,10 +8,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 use crate::bridge::{Readiness, View};
-use crate::net::ListenError;
+use crate::net::{ListenError, Stop};
 
 /// The endpoint, open and not serving yet.
 #[derive(Debug)]
@@ -35,7 +34,7 @@ impl Health {
     }
 
     /// Serves until shutdown.
-    pub async fn run(self, view: Arc<View>, mut shutdown: watch::Receiver<bool>) {
+    pub async fn run(self, view: Arc<View>, mut shutdown: Stop) {
         let routes = Router::new()
             // That it answers at all is the answer: the event loop turns.
             .route("/livez", get(|| async { "alive\n" }))
@@ -43,7 +42,7 @@ impl Health {
             .with_state(view);
         let stopped = async move {
             // A sender that is gone has stopped too.
-            let _ = shutdown.wait_for(|stop| *stop).await;
+            let () = shutdown.requested().await;
         };
         if let Err(error) = axum::serve(self.socket, routes).with_graceful_shutdown(stopped).await {
             tracing::warn!(event = "health_failed", reason = %error, "the health endpoint has stopped");

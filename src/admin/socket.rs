@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::watch;
 
 use crate::bridge::{StatusReport, View};
+use crate::net::Stop;
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ impl ControlSocket {
     }
 
     /// Answers until shutdown.
-    pub async fn run(self, view: Arc<View>, mut shutdown: watch::Receiver<bool>) {
+    pub async fn run(self, view: Arc<View>, mut shutdown: Stop) {
         loop {
             let stream = tokio::select! {
                 accepted = self.listener.accept() => match accepted {
@@ -102,7 +102,7 @@ impl ControlSocket {
                         continue;
                     }
                 },
-                _ = shutdown.wait_for(|stop| *stop) => return,
+                () = shutdown.requested() => return,
             };
             let view = Arc::clone(&view);
             tokio::spawn(async move {

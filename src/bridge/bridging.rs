@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::mqqb::Moment;
 use crate::mqqb::session::SessionSettings;
 use crate::mqqb::wire::{FormatName, Guid, MAX_PACKET_SIZE};
-use crate::net::{Clock, LinkSettings, ListenError, Listener, PingResponder, Reception, Sessions};
+use crate::net::{Clock, LinkSettings, ListenError, Listener, PingResponder, Reception, Sessions, StopSwitch};
 use crate::store::{QueueId, Store, StoreError};
 use crate::telemetry::Counters;
 
@@ -43,20 +43,14 @@ pub struct Parts {
 /// A bridge that runs.
 pub struct Bridge {
     view: Arc<View>,
-    stop: watch::Sender<Phase>,
+    /// Nothing comes in any more.
+    close: StopSwitch,
+    /// Nothing goes out any more.
+    drain: StopSwitch,
     net: JoinSet<()>,
     forwarders: JoinSet<bool>,
     summary: tokio::task::JoinHandle<()>,
     connectors: BTreeMap<String, Arc<dyn Connector>>,
-    shutdown_timeout: Duration,
-}
-
-/// The order in which a bridge stops: first nothing comes in, then nothing goes out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Running,
-    Closing,
-    Draining,
 }
 
 /// What can be asked of a running bridge.
@@ -118,9 +112,8 @@ impl Bridge {
         let counters = Arc::new(Counters::default());
         let sessions = Sessions::new(manager.max_sessions);
         let states = StateBoard::default();
-        let (stop, _) = watch::channel(Phase::Running);
-        let closing = at_phase(&stop, Phase::Closing);
-        let draining = at_phase(&stop, Phase::Draining);
+        let (close, closing) = StopSwitch::new();
+        let (drain, draining) = StopSwitch::new();
 
         let view = Arc::new(View {
             name: manager.name.clone(),
@@ -151,7 +144,7 @@ impl Bridge {
                 states: states.clone(),
                 chance,
             };
-            forwarders.spawn(forwarder.run(draining.clone(), manager.shutdown_timeout));
+            forwarders.spawn(forwarder.run(draining.clone(), SHUTDOWN_TIMEOUT));
         }
 
         let settings = LinkSettings {
@@ -179,7 +172,7 @@ impl Bridge {
         }
         let summary = Summary { routes, store, counters, states, clock };
         let summary = tokio::spawn(summary.run(draining));
-        Ok(Self { view, stop, net, forwarders, summary, connectors, shutdown_timeout: manager.shutdown_timeout })
+        Ok(Self { view, close, drain, net, forwarders, summary, connectors })
     }
 
     /// What can be asked of it.
@@ -191,9 +184,9 @@ impl Bridge {
     /// store. Bounded by the configured shutdown time-out.
     pub async fn stop(mut self) -> Result<(), StoreError> {
         tracing::info!(event = "stopping", "no more messages are taken; waiting for the broker's confirms");
-        self.stop.send_replace(Phase::Closing);
+        self.close.stop();
         while self.net.join_next().await.is_some() {}
-        self.stop.send_replace(Phase::Draining);
+        self.drain.stop();
         let mut clean = true;
         while let Some(finished) = self.forwarders.join_next().await {
             clean &= finished.unwrap_or(false);
@@ -201,7 +194,7 @@ impl Bridge {
         // Only writes the last summary.
         let _ = self.summary.await;
         for connector in self.connectors.values() {
-            if tokio::time::timeout(self.shutdown_timeout, connector.close()).await.is_err() {
+            if tokio::time::timeout(SHUTDOWN_TIMEOUT, connector.close()).await.is_err() {
                 tracing::warn!(event = "connector_not_closed", connector = %connector.name(), "left behind");
             }
         }
@@ -214,22 +207,10 @@ impl Bridge {
 
 /// `WindowSize` (MS-MQQB 3.1.3.2).
 const SESSION_WINDOW: u16 = 64;
+/// How long owed confirms are waited for when the bridge stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// `AckWaitTimeout` until the other side names its own.
 const ACK_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A flag that becomes true when the bridge reaches a phase.
-fn at_phase(stop: &watch::Sender<Phase>, phase: Phase) -> watch::Receiver<bool> {
-    let (flag, reached) = watch::channel(false);
-    let mut phases = stop.subscribe();
-    tokio::spawn(async move {
-        // A bridge that is gone has stopped.
-        let _ = phases.wait_for(|now| *now >= phase).await;
-        flag.send_replace(true);
-        // The flag stays readable for as long as anybody looks at it.
-        flag.closed().await;
-    });
-    reached
-}
 
 /// Whether a bridge can do its work, for `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]

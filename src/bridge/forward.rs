@@ -14,7 +14,7 @@ use super::translate::{Untranslatable, to_amqp};
 use super::{RouteEntry, RouteState, StateBoard};
 use crate::config::Unroutable;
 use crate::mqqb::wire::{Frame, MessageClass, MessageId, UserMessage};
-use crate::net::Clock;
+use crate::net::{Clock, Stop};
 use crate::store::{Position, QueueId, Reader, SetAside, Store, StoreError, StoredMessage};
 
 /// Forwards one route: reads its queue in order, keeps up to `max_in_flight` messages on their way, removes what is
@@ -62,7 +62,7 @@ enum Setback {
 impl Forwarder {
     /// Runs until shutdown, then until everything in flight is settled or `patience` is over. Says whether nothing is
     /// left in flight: then the next start knows that no message was published before.
-    pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>, patience: Duration) -> bool {
+    pub(super) async fn run(self, mut shutdown: Stop, patience: Duration) -> bool {
         let mut work = Work {
             reader: self.store.reader(self.route.queue),
             in_flight: InFlight::default(),
@@ -77,7 +77,7 @@ impl Forwarder {
             let options = OutletOptions { route: self.name().to_owned(), max_in_flight };
             let outlet = tokio::select! {
                 outlet = self.connector.outlet(options) => outlet,
-                _ = shutdown.wait_for(|stop| *stop) => break,
+                () = shutdown.requested() => break,
             };
             let mut outlet = outlet;
             match self.pump(&mut work, &mut outlet, &mut shutdown).await {
@@ -98,13 +98,13 @@ impl Forwarder {
         &self,
         work: &mut Work,
         outlet: &mut Box<dyn Outlet>,
-        shutdown: &mut watch::Receiver<bool>,
+        shutdown: &mut Stop,
     ) -> Result<(), Setback> {
         let window = if self.route.config.to.strict_order { 1 } else { self.route.config.to.max_in_flight.into() };
         let mut status = self.connector.status();
         self.states.set(self.name(), RouteState::Forwarding);
         loop {
-            if *shutdown.borrow() {
+            if shutdown.is_requested() {
                 return Ok(());
             }
             // A few large bursts cost the connector less than many small ones.
@@ -127,7 +127,7 @@ impl Forwarder {
                 }
                 gone = disconnected(&mut status), if work.in_flight.is_empty() => return Err(gone),
                 () = work.reader.wait(), if refill && work.in_flight.len() < window => {}
-                _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
+                () = shutdown.requested() => return Ok(()),
             }
         }
     }
@@ -253,7 +253,7 @@ impl Forwarder {
         }
     }
 
-    async fn on_setback(&self, work: &mut Work, setback: Setback, shutdown: &mut watch::Receiver<bool>) {
+    async fn on_setback(&self, work: &mut Work, setback: Setback, shutdown: &mut Stop) {
         if let Setback::Failed(reason) = setback {
             let since = self.clock.unix_now();
             self.states.set(self.name(), RouteState::Failing { reason, since });
@@ -262,14 +262,14 @@ impl Forwarder {
         while !work.removals.running.is_empty() {
             tokio::select! {
                 Some((positions, result)) = work.removals.running.next() => self.on_removed(work, positions, result),
-                _ = shutdown.wait_for(|stop| *stop) => return,
+                () = shutdown.requested() => return,
             }
         }
         work.reader.rewind();
         let wait = work.backoff.step((self.chance)());
         tokio::select! {
             () = self.clock.sleep(wait) => {}
-            _ = shutdown.wait_for(|stop| *stop) => {}
+            () = shutdown.requested() => {}
         }
     }
 

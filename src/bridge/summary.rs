@@ -1,10 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use super::{RouteTable, StateBoard};
-use crate::net::Clock;
+use crate::net::{Clock, Stop};
 use crate::store::Store;
 use crate::telemetry::{Counters, RouteReading};
 
@@ -20,12 +18,12 @@ pub(super) struct Summary {
 const EVERY: Duration = Duration::from_secs(10);
 
 impl Summary {
-    pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) {
+    pub(super) async fn run(self, mut shutdown: Stop) {
         let mut before = vec![RouteReading::default(); self.routes.entries().len()];
         loop {
             tokio::select! {
                 () = self.clock.sleep(EVERY) => {}
-                _ = shutdown.wait_for(|stop| *stop) => {
+                () = shutdown.requested() => {
                     self.log(&mut before);
                     return;
                 }

@@ -151,9 +151,10 @@ fn extension(message: &UserMessage, route: &RouteEntry, headers: &mut Headers) -
 
 fn sender_id(security: &SecurityHeader) -> Option<String> {
     match security.sender() {
-        SenderId::None => None,
-        SenderId::Sid(sid) => sid.to_text(),
-        SenderId::QueueManager(machine) => Some(machine.to_string()),
+        // A claim that makes no sense claims nothing.
+        Ok(SenderId::None) | Err(_) => None,
+        Ok(SenderId::Sid(sid)) => Some(sid.to_string()),
+        Ok(SenderId::QueueManager(machine)) => Some(machine.to_string()),
     }
 }
 

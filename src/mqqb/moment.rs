@@ -22,6 +22,11 @@ impl Moment {
         self.0
     }
 
+    /// Milliseconds since [`Moment::ZERO`], modulo 2^32: `EstablishConnectionHeader.TimeStamp`.
+    pub const fn as_timestamp(self) -> u32 {
+        self.0.as_millis() as u32
+    }
+
     /// Time passed since `earlier`; zero when `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)

@@ -4,233 +4,322 @@
 //! A [`Session`] does no I/O and reads no clock. Whoever drives it
 //! 1. tells it what happened: [`Session::handle_frame`], [`Session::handle_timeout`], [`Session::send`],
 //!    [`Session::settle`], [`Session::close`];
-//! 2. after each of these, drains [`Session::poll_event`] and [`Session::poll_transmit`] until both are empty;
+//! 2. after each of these, or after several of them, drains [`Session::poll_event`] and
+//!    [`Session::poll_transmit`] until both are empty;
 //! 3. arms one timer at [`Session::deadline`] and calls [`Session::handle_timeout`] when it is reached.
 //!
-//! Moments passed in never go back.
+//! Moments passed in never go back. A stream that can't be cut into frames is reported with [`Session::close`] and
+//! [`CloseCause::Malformed`]. A driver that stops reading while [`Session::unsettled`] is a window or more lets TCP
+//! slow down a sender that keeps to no window.
+//!
+//! # What the driver may rely on
+//! * Nothing is acknowledged before its receipt has come back, nor before the receipts of all messages that came
+//!   before it. Receipts may come back late, in any order, or never.
+//! * Settling is cheap and acknowledging is put off until [`Session::poll_transmit`]: a batch of receipts that come
+//!   back together costs one acknowledgment packet for every 32 recoverable messages.
+//! * Each token of [`Session::send`] comes back in [`Event::Acknowledged`] at most once. When the session closes,
+//!   those that have not come back are to be sent again on the next one; the other side may have got them.
+//! * [`Event::Closed`] comes once and last.
 
-use std::time::Duration;
+mod close_cause;
+mod event;
+mod handshake;
+mod inbound;
+mod open;
+mod outbound;
+mod settings;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
 use super::Moment;
-use super::wire::{Frame, Guid, Malformed, UserMessage};
+use super::timers::{Timer, Timers};
+use super::wire::{EstablishConnection, Frame, Guid, Packet};
+use open::Open;
+use settings::Timeouts;
 
-/// What both roles of a session are configured with.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionSettings {
-    /// Our own queue manager.
-    pub local: Guid,
-    /// `WindowSize`: how many messages either side may leave unacknowledged; 64 by default.
-    pub window: u16,
-    /// `AckWaitTimeout`: 20 s to 120 s.
-    pub ack_timeout: Duration,
-    /// Session Initialization Timer: 60 s by default.
-    pub initialization_timeout: Duration,
-    /// Session Cleanup Timer: an idle session is closed after this, 5 min by default.
-    pub cleanup_timeout: Duration,
-}
-
-/// Handed out with each received message and wanted back by [`Session::settle`]: nothing is acknowledged before
-/// its receipt has returned. There is no other way to make one, and no way to copy one.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a message whose receipt does not return is never acknowledged"]
-pub struct Receipt {
-    /// The message's place among all messages of the session, not wrapped.
-    number: u64,
-    /// Its place among the recoverable ones, when it is one.
-    recoverable: Option<u64>,
-}
-
-/// What a receipt comes back as. Both are acknowledged to the sender's session; a rejected message is discarded
-/// by the receiver as the protocol wants it (A-18, A-19).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
-    /// On disk, or known as a duplicate of one that is.
-    Stored,
-    /// Refused, and the refusal is on record.
-    Rejected,
-}
-
-/// The caller's name for a message it sends; comes back in [`Event::Acknowledged`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SendToken(pub u64);
-
-/// What the driver has to react to.
-#[derive(Debug)]
-pub enum Event {
-    /// The handshake is done.
-    Opened {
-        /// The queue manager at the other end.
-        remote: Guid,
-    },
-    /// A message came.
-    Received {
-        /// The message.
-        message: Box<UserMessage>,
-        /// The bytes it came in.
-        frame: Frame,
-        /// To be returned.
-        receipt: Receipt,
-    },
-    /// The other side has acknowledged this message: received for express, on disk for recoverable ones.
-    Acknowledged(SendToken),
-    /// There is room in the window again for [`Session::send`].
-    Writable,
-    /// The session is over: send what is left in [`Session::poll_transmit`], then close the connection.
-    Closed(CloseCause),
-}
-
-/// Why a session is over.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CloseCause {
-    /// The other side broke the layout of a packet.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// The other side sent a legal packet at the wrong time.
-    #[error("unexpected {packet} packet while {state}")]
-    Unexpected {
-        /// The packet.
-        packet: &'static str,
-        /// The state we were in.
-        state: &'static str,
-    },
-    /// We refused the session: it was meant for another queue manager.
-    #[error("refused: the session was meant for queue manager {wanted}, this is {own}")]
-    WrongServer {
-        /// The queue manager it was meant for.
-        wanted: Guid,
-        /// Our own.
-        own: Guid,
-    },
-    /// The other side refused the session.
-    #[error("the other side refused the session")]
-    Refused,
-    /// The answer came from another queue manager than the one we called, or repeats another client than us.
-    #[error("the answer came from queue manager {got}, not from {wanted}")]
-    WrongAnswer {
-        /// The one we called.
-        wanted: Guid,
-        /// The one that answered.
-        got: Guid,
-    },
-    /// The handshake took too long (Session Initialization Timer).
-    #[error("the handshake took longer than {0:?}")]
-    Initialization(Duration),
-    /// Messages stayed unacknowledged and nothing came (Session Ack Wait Timer).
-    #[error("{unacknowledged} messages stayed unacknowledged and nothing came for {waited:?}")]
-    AckTimeout {
-        /// How many.
-        unacknowledged: usize,
-        /// The timer.
-        waited: Duration,
-    },
-    /// No message went either way (Session Cleanup Timer).
-    #[error("no message for {0:?}")]
-    Idle(Duration),
-    /// The two sides count differently (MS-MQQB 3.1.5.5.5).
-    #[error("the other side has sent {theirs} {what}, we have received {ours}")]
-    Counts {
-        /// `messages` or `recoverable messages`.
-        what: &'static str,
-        /// Their count, modulo 2^16.
-        theirs: u16,
-        /// Ours.
-        ours: u16,
-    },
-    /// The other side acknowledges what was never sent.
-    #[error("the other side acknowledges {0} that was never sent")]
-    FalseAck(&'static str),
-    /// Our own reason, such as a full store.
-    #[error("{0}")]
-    Local(String),
-}
-
-/// A message to be sent.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    /// The caller's name for it.
-    pub token: SendToken,
-    /// The encoded packet, without a `SessionHeader`; the session adds one when an acknowledgment is due.
-    pub packet: Bytes,
-    /// Whether it is recoverable or transactional.
-    pub recoverable: bool,
-}
+pub use close_cause::CloseCause;
+pub use event::{Event, Outgoing, Receipt, SendToken, Settled};
+pub use settings::SessionSettings;
 
 /// One session, in either role.
 #[derive(Debug)]
 pub struct Session {
     settings: SessionSettings,
+    /// Tells this session's receipts from all others.
+    identity: u64,
+    state: State,
+    remote: Option<Guid>,
+    timers: Timers,
+    /// The last moment we were told.
+    clock: Moment,
+    events: VecDeque<Event>,
+    transmit: VecDeque<Bytes>,
+    tally: Tally,
+}
+
+/// Where a session is (MS-MQQB 3.1.1.3.1, `SessionState`).
+///
+/// ```text
+///   acceptor                                                initiator
+///      |                                                        | sends EstablishConnection
+///      v                                                        v
+///   WaitingForRequest (WAITING_EC_MSG)                      WaitingForAnswer (WAITING_ECR_MSG)
+///      | EstablishConnection came, is answered                  | answer came, sends ConnectionParameters
+///      v                                                        v
+///   WaitingForParameters (WAITING_CP_MSG)                   WaitingForAnsweredParameters (WAITING_CPR_MSG)
+///      | ConnectionParameters came, is answered                 | answer came
+///      +-----------------------> Open (OPEN) <------------------+
+///                                  | UserMessage, SessionAck: stays open
+///                                  v
+///   every state ---------------> Closed (CLOSED)
+///     any other packet, a refusal, a timer, a lying count, our own wish
+/// ```
+///
+/// `WAITING_RECONNECT` belongs to the one who makes sessions.
+#[derive(Debug)]
+enum State {
+    /// The acceptor waits for `EstablishConnection`.
+    WaitingForRequest {
+        /// Why it will be refused, when it will be.
+        refusal: Option<String>,
+    },
+    /// The acceptor has answered and waits for `ConnectionParameters`.
+    WaitingForParameters {
+        /// Whether the session was made for a direct format name.
+        direct: bool,
+    },
+    /// The initiator has called and waits for the answer.
+    WaitingForAnswer {
+        /// The queue manager called; null for a direct format name.
+        server: Guid,
+        /// When.
+        asked: Moment,
+    },
+    /// The initiator has sent its parameters and waits for the answer.
+    WaitingForAnsweredParameters {
+        /// What it has sent.
+        timeouts: Timeouts,
+    },
+    /// Messages go both ways.
+    Open(Box<Open>),
+    /// Nothing happens any more.
+    Closed,
+}
+
+impl State {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::WaitingForRequest { .. } => "waiting for EstablishConnection",
+            Self::WaitingForParameters { .. } => "waiting for ConnectionParameters",
+            Self::WaitingForAnswer { .. } => "waiting for the answer to EstablishConnection",
+            Self::WaitingForAnsweredParameters { .. } => "waiting for the answer to ConnectionParameters",
+            Self::Open(_) => "open",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// What has gone over a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Messages received.
+    pub received: u64,
+    /// Those of them whose receipts came back as [`Settled::Stored`].
+    pub stored: u64,
+    /// Those of them whose receipts came back as [`Settled::Rejected`].
+    pub rejected: u64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Those of them that the other side has acknowledged.
+    pub acknowledged: u64,
 }
 
 impl Session {
-    /// The side that was called. The handshake must come within the initialization time-out.
+    /// The side that was called (3.1.5.10). The handshake must be done within the initialization time-out.
     pub fn acceptor(settings: SessionSettings, now: Moment) -> Self {
-        let _ = now;
-        Self { settings }
+        Self::new(settings, State::WaitingForRequest { refusal: None }, now)
     }
 
-    /// The side that calls. `server` is the queue manager called, null for a direct name.
+    /// The side that was called and can't take another session (2.2.1, `InternalHeader.Flags.CS`): answers the
+    /// request with a refusal, and closes as [`CloseCause::Local`] with this `reason`.
+    pub fn refusing_acceptor(settings: SessionSettings, reason: String, now: Moment) -> Self {
+        Self::new(settings, State::WaitingForRequest { refusal: Some(reason) }, now)
+    }
+
+    /// The side that calls (3.1.5.2.3). `server` is the queue manager called, null for a direct name.
     pub fn initiator(settings: SessionSettings, server: Guid, now: Moment) -> Self {
-        let _ = (server, now);
-        Self { settings }
+        let mut session = Self::new(settings, State::WaitingForAnswer { server, asked: now }, now);
+        session.put_establish(&EstablishConnection::request(settings.local, server, now.as_timestamp(), false));
+        session
+    }
+
+    fn new(settings: SessionSettings, state: State, now: Moment) -> Self {
+        static SESSIONS: AtomicU64 = AtomicU64::new(0);
+        let mut timers = Timers::default();
+        timers.start(Timer::Initialization, now, settings.initialization_timeout);
+        Self {
+            settings,
+            identity: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            state,
+            remote: None,
+            timers,
+            clock: now,
+            events: VecDeque::new(),
+            transmit: VecDeque::new(),
+            tally: Tally::default(),
+        }
     }
 
     /// A packet came.
     pub fn handle_frame(&mut self, now: Moment, frame: Frame) {
-        let _ = (now, frame, self.settings);
-        todo!()
+        self.advance(now);
+        if self.is_closed() {
+            return;
+        }
+        let outcome = match Packet::decode(&frame) {
+            Ok(Packet::User(message)) => self.handle_message(message, frame),
+            Ok(Packet::SessionAck(ack)) => self.handle_session_ack(&ack),
+            Ok(Packet::Establish(packet)) => self.handle_establish(&packet),
+            Ok(Packet::Parameters(packet)) => self.handle_parameters(&packet),
+            Err(malformed) => Err(CloseCause::Malformed(malformed)),
+        };
+        self.end_on_error(outcome);
     }
 
     /// The deadline was reached.
     pub fn handle_timeout(&mut self, now: Moment) {
-        let _ = now;
-        todo!()
+        self.advance(now);
+        while let Some(timer) = self.timers.take_ended(now) {
+            let outcome = match timer {
+                Timer::Initialization => Err(CloseCause::Initialization(self.settings.initialization_timeout)),
+                Timer::Cleanup => self.end_cleanup_timer(),
+                Timer::AckWait => self.end_ack_wait_timer(),
+                Timer::AckSend => {
+                    self.end_ack_send_timer();
+                    Ok(())
+                }
+            };
+            self.end_on_error(outcome);
+        }
     }
 
-    /// A receipt returns.
+    /// A receipt returns. It is acknowledged when [`Session::poll_transmit`] finds it due.
+    #[expect(clippy::needless_pass_by_value, reason = "a receipt is spent here: that is its point")]
     pub fn settle(&mut self, now: Moment, receipt: Receipt, settled: Settled) {
-        let _ = (now, receipt, settled);
-        todo!()
+        self.advance(now);
+        let State::Open(open) = &mut self.state else { return };
+        if receipt.session != self.identity {
+            return;
+        }
+        open.inbound.settle(receipt.number);
+        match settled {
+            Settled::Stored => self.tally.stored += 1,
+            Settled::Rejected => self.tally.rejected += 1,
+        }
     }
 
     /// Sends a message now.
     ///
     /// # Errors
-    /// Gives the message back when the session is not open or the window is full.
+    /// Gives the message back when the session is not open yet ([`Event::Opened`] will come), when the window is full
+    /// ([`Event::Writable`] will come), or when the session is closed.
     pub fn send(&mut self, now: Moment, message: Outgoing) -> Result<(), Outgoing> {
-        let _ = now;
-        Err(message)
+        self.advance(now);
+        let State::Open(open) = &mut self.state else { return Err(message) };
+        let packet = open.send(message, &mut self.timers, now)?;
+        self.transmit.push_back(packet);
+        self.tally.sent += 1;
+        Ok(())
     }
 
     /// Ends the session from our side. What was received and settled is acknowledged first.
     pub fn close(&mut self, now: Moment, cause: CloseCause) {
-        let _ = (now, cause);
-        todo!()
+        self.advance(now);
+        self.end(cause);
     }
 
     /// Bytes for the other side, in order.
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
-        todo!()
+        if let Some(packet) = self.transmit.pop_front() {
+            return Some(packet);
+        }
+        match &mut self.state {
+            State::Open(open) => open.due_acknowledgment(&mut self.timers, self.clock),
+            _ => None,
+        }
     }
 
     /// What the driver has to react to, in order.
     pub fn poll_event(&mut self) -> Option<Event> {
-        todo!()
+        self.events.pop_front()
     }
 
-    /// When [`Session::handle_timeout`] is wanted.
+    /// When [`Session::handle_timeout`] is wanted; `None` when the session is closed.
     pub fn deadline(&self) -> Option<Moment> {
-        todo!()
+        self.timers.next()
     }
 
     /// How many more messages may be sent now.
     pub fn window_left(&self) -> usize {
-        todo!()
+        match &self.state {
+            State::Open(open) => open.outbound.window_left(),
+            _ => 0,
+        }
+    }
+
+    /// How many received messages can't be acknowledged yet, because their receipts or earlier ones are still out.
+    pub fn unsettled(&self) -> usize {
+        match &self.state {
+            State::Open(open) => open.inbound.unsettled(),
+            _ => 0,
+        }
     }
 
     /// The other queue manager, once it has named itself.
-    pub fn remote(&self) -> Option<Guid> {
-        todo!()
+    pub const fn remote(&self) -> Option<Guid> {
+        self.remote
+    }
+
+    /// Whether the handshake is done and nothing has ended the session.
+    pub const fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// Whether the session is over.
+    pub const fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    /// What has gone over the session so far.
+    pub const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    fn advance(&mut self, now: Moment) {
+        self.clock = self.clock.max(now);
+    }
+
+    fn unexpected(&self, packet: &'static str) -> CloseCause {
+        CloseCause::Unexpected { packet, state: self.state.name() }
+    }
+
+    fn end_on_error(&mut self, outcome: Result<(), CloseCause>) {
+        if let Err(cause) = outcome {
+            self.end(cause);
+        }
+    }
+
+    /// Closes the session (3.1.5.9). The protocol has no packet for it: the connection simply ends.
+    fn end(&mut self, cause: CloseCause) {
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Closed => return,
+            State::Open(mut open) if !cause.breaks_the_count() => self.transmit.extend(open.last_acknowledgments()),
+            _ => {}
+        }
+        self.timers.stop_all();
+        self.events.push_back(Event::Closed(cause));
     }
 }

@@ -6,10 +6,10 @@ use bytes::{Buf, BufMut, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::sessions::Seat;
-use super::{Arrival, Clock, Peer, Sessions};
+use super::{Arrival, Clock, Peer, Sessions, Stop};
 use crate::mqqb::Moment;
 use crate::mqqb::session::{CloseCause, Event, Receipt, Session, SessionSettings, Settled};
 use crate::mqqb::wire::{FrameCutter, Guid};
@@ -162,7 +162,7 @@ impl Link {
     }
 
     /// Runs until the session is over, and logs the one line that says why.
-    pub(super) async fn run(mut self, stream: TcpStream, mut shutdown: watch::Receiver<bool>) {
+    pub(super) async fn run(mut self, stream: TcpStream, mut shutdown: Stop) {
         // Acknowledgments are small and should not wait for each other. A failure costs latency, nothing else.
         let _ = stream.set_nodelay(true);
         let (mut reader, mut writer) = stream.into_split();
@@ -175,7 +175,7 @@ impl Link {
         &mut self,
         reader: &mut OwnedReadHalf,
         writer: &mut OwnedWriteHalf,
-        shutdown: &mut watch::Receiver<bool>,
+        shutdown: &mut Stop,
     ) -> Ended {
         loop {
             if let Err(ended) = self.drain() {
@@ -210,7 +210,7 @@ impl Link {
                     self.session.handle_timeout(now);
                 }
                 () = self.seat.evicted.notified(), if !self.opened => return Ended::Evicted,
-                _ = shutdown.wait_for(|stop| *stop) => {
+                () = shutdown.requested() => {
                     self.session.close(self.clock.now(), CloseCause::Local(Ended::Shutdown.to_string()));
                 }
             }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::link::Link;
-use super::{Clock, LinkSettings, Peer, Reception, Sessions};
+use super::{Clock, LinkSettings, Peer, Reception, Sessions, Stop};
 use crate::mqqb::wire::Guid;
 
 /// Listens on TCP 1801 and runs a link for each connection (MS-MQQB 2.1.1, 3.1.5.10).
@@ -52,7 +51,7 @@ impl Listener {
         settings: LinkSettings,
         reception: Arc<dyn Reception>,
         sessions: Sessions,
-        shutdown: watch::Receiver<bool>,
+        shutdown: Stop,
     ) {
         let mut stop = shutdown.clone();
         let mut links = JoinSet::new();
@@ -70,7 +69,7 @@ impl Listener {
                     }
                 },
                 Some(_) = links.join_next(), if !links.is_empty() => {}
-                _ = stop.wait_for(|stop| *stop) => break,
+                () = stop.requested() => break,
             }
         }
         drop(self.socket);

@@ -9,6 +9,7 @@ mod listener;
 mod ping;
 mod reception;
 mod sessions;
+mod stop;
 
 pub use clock::Clock;
 pub use dialer::{DialError, Dialed, dial};
@@ -17,3 +18,4 @@ pub use listener::{ListenError, Listener};
 pub use ping::PingResponder;
 pub use reception::{Arrival, Peer};
 pub use sessions::{SessionReport, Sessions};
+pub use stop::{Stop, StopSwitch};

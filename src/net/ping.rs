@@ -1,9 +1,8 @@
 use std::net::SocketAddr;
 
 use tokio::net::UdpSocket;
-use tokio::sync::watch;
 
-use super::{Clock, ListenError, Sessions};
+use super::{Clock, ListenError, Sessions, Stop};
 use crate::mqqb::wire::{Guid, Ping};
 
 /// Answers "would you accept a session?" on UDP 3527 (MS-MQQB 2.1.2, 3.1.7.7), which machines up to Windows Server
@@ -29,12 +28,12 @@ impl PingResponder {
     }
 
     /// Answers until shutdown. What is no ping gets no answer.
-    pub async fn run(self, clock: Clock, own: Guid, sessions: Sessions, mut shutdown: watch::Receiver<bool>) {
+    pub async fn run(self, clock: Clock, own: Guid, sessions: Sessions, mut shutdown: Stop) {
         let mut datagram = [0; 2 * Ping::SIZE];
         loop {
             let received = tokio::select! {
                 received = self.socket.recv_from(&mut datagram) => received,
-                _ = shutdown.wait_for(|stop| *stop) => return,
+                () = shutdown.requested() => return,
             };
             let (length, from) = match received {
                 Ok(received) => received,

@@ -31,6 +31,13 @@ pub struct StoreOptions {
 pub struct QueueId(pub(crate) u32);
 
 /// Where a message stands in its queue: higher priority first, then arrival.
+impl QueueId {
+    /// The number.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// 7 less the priority, so that positions sort in reading order.

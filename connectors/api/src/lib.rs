@@ -3,7 +3,12 @@
 //! A [`Connector`] is one configured system, such as a RabbitMQ cluster. An [`Outlet`] takes messages out of the
 //! bridge and answers for each one when the foreign system has taken responsibility for it. Connectors know
 //! nothing of MSMQ: the bridge translates.
+//!
+//! [`memory`] is a foreign system in this process, with faults on demand, for tests of what stands before it.
+//! [`conformance`] checks any connector against this contract; `connectors/README.md` says how to write one.
 
+pub mod conformance;
+pub mod memory;
 mod message;
 
 use std::fmt;
@@ -19,17 +24,22 @@ pub trait Connector: Send + Sync + fmt::Debug {
     /// The name it has in the configuration.
     fn name(&self) -> &str;
 
-    /// Starts whatever keeps the connection alive and reports on it. Never fails for an absent peer: that is a
-    /// state, not an error.
+    /// Starts whatever keeps the connection alive, unless it has been started, and reports on it. Never fails for an
+    /// absent peer: that is a state, not an error.
     fn status(&self) -> watch::Receiver<Status>;
 
-    /// Opens an outlet, waiting as long as the foreign system is not there. Cancel safe.
+    /// Opens an outlet, waiting as long as the foreign system is not there; after [`close`](Self::close), for ever.
+    /// When outlets of the same route fail again and again before anything was settled well, it waits longer each
+    /// time, so that the caller may simply open the next one. Cancel safe. Starts the connection like
+    /// [`status`](Self::status).
     fn outlet(&self, options: OutletOptions) -> BoxFuture<'_, Box<dyn Outlet>>;
 
-    /// Tries once to connect and log in, for `check --online`.
+    /// Tries once to connect and log in, for `check --online`, and disconnects again. Does not touch the connection
+    /// that outlets use. The error is a sentence that names the peer, what it said, and the remedy.
     fn probe(&self, timeout: Duration) -> BoxFuture<'_, Result<(), String>>;
 
-    /// Lets go of the connection. Bounded: a peer that does not answer is left behind.
+    /// Lets go of the connection for good; what is still open settles as [`DeliveryError::Retry`]. Bounded to a few
+    /// seconds: a peer that does not answer is left behind. Dropping the connector does the same without waiting.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -38,21 +48,27 @@ pub trait Connector: Send + Sync + fmt::Debug {
 pub struct OutletOptions {
     /// The route, for names and logs.
     pub route: String,
-    /// At most this many messages are handed over and not yet settled.
+    /// At most this many messages are handed over and not yet settled: the caller's promise, by which the outlet may
+    /// size what it keeps.
     pub max_in_flight: usize,
 }
 
 /// The way out for one route. Keeps order: messages reach the foreign system in the order of the calls.
 pub trait Outlet: Send {
     /// Hands over a burst without waiting for its confirmation. The outer future resolves when the burst is on
-    /// its way, with one [`Settlement`] for each message, in the same order.
+    /// its way, with one [`Settlement`] for each message, in the same order. It does not wait for room in the foreign
+    /// system: the window that [`OutletOptions::max_in_flight`] promises is the brake.
     ///
     /// When the connection is lost every settlement that is still open resolves to [`DeliveryError::Retry`], and
-    /// so does everything handed over afterwards: the outlet is then of no use and a new one is to be opened.
+    /// so does everything handed over afterwards: the outlet is then of no use and a new one is to be opened. Some
+    /// messages that settle so may have arrived all the same; [`Message::message_id`] tells them.
+    ///
+    /// Dropping the outlet leaves its open settlements to resolve as if it were there.
     fn deliver(&mut self, burst: Vec<Message>) -> BoxFuture<'_, Vec<Settlement>>;
 }
 
-/// Resolves when the foreign system has taken responsibility for a message, or has not.
+/// Resolves when the foreign system has taken responsibility for a message, or has not. It needs no polling to make
+/// progress, and dropping it means only that nobody wants to know.
 pub type Settlement = BoxFuture<'static, Result<(), DeliveryError>>;
 
 /// Why the foreign system has not taken responsibility.
@@ -78,12 +94,19 @@ pub enum DeliveryError {
     },
 }
 
+impl DeliveryError {
+    /// A [`Retry`](Self::Retry) for that reason.
+    pub fn retry(reason: impl Into<String>) -> Self {
+        Self::Retry { reason: reason.into() }
+    }
+}
+
 /// How the foreign system is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Not connected yet, or not any more.
     Connecting {
-        /// Attempts since it was last connected.
+        /// Failed attempts since it was last connected.
         attempt: u32,
         /// Why the last one failed.
         reason: Option<String>,

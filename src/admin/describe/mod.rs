@@ -141,6 +141,11 @@ impl Piece {
         piece
     }
 
+    /// Whether it is a packet: neither malformed nor cut off.
+    pub const fn is_whole(&self) -> bool {
+        matches!(self.content, Content::Packet(..) | Content::Ping(_))
+    }
+
     /// The piece as indented text.
     pub fn to_text(&self) -> String {
         text::render(&self.to_json())

@@ -28,6 +28,11 @@ impl Guid {
         Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
     }
 
+    /// A version 5 GUID: always the same for the same name below the same GUID.
+    pub fn derived(parent: Self, name: &str) -> Self {
+        Self(Uuid::new_v5(&parent.0, name.as_bytes()))
+    }
+
     /// Whether this is the null GUID.
     pub const fn is_null(self) -> bool {
         self.0.is_nil()

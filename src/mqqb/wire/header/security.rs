@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{Guid, Malformed};
+use crate::mqqb::wire::{Guid, Sid, WideText, Malformed};
 
 /// Who sent the message, the evidence, and the key of an encrypted body (MS-MQMQ 2.2.20.6).
 ///
@@ -38,7 +38,7 @@ pub enum SenderId {
     /// ST 0: nobody.
     None,
     /// ST 1: a user, by the bytes of the SID (MS-DTYP 2.4.2.2).
-    Sid(Bytes),
+    Sid(Sid),
     /// ST 2: a queue manager.
     QueueManager(Guid),
 }
@@ -86,17 +86,23 @@ impl SecurityHeader {
         match self.sender_type() {
             0 if id.is_empty() => Ok(SenderId::None),
             0 => Err(Malformed::size("SecurityHeader.SenderIdSize", id.len() as u64, 0, 0)),
-            1 => match id.get(1) {
-                // Revision, SubAuthorityCount, IdentifierAuthority, then 4 bytes for each sub-authority.
-                Some(&count) if id.len() == 1 + 1 + 6 + 4 * usize::from(count) => Ok(SenderId::Sid(id.clone())),
-                _ => Err(Malformed::because("SecurityHeader.SecurityID", "not the size of a SID")),
-            },
+            1 => Sid::from_wire(id.clone())
+                .map(SenderId::Sid)
+                .ok_or_else(|| Malformed::because("SecurityHeader.SecurityID", "not the size of a SID")),
             2 => match <[u8; 16]>::try_from(&id[..]) {
                 Ok(guid) => Ok(SenderId::QueueManager(Guid::from_wire(guid))),
                 Err(_) => Err(Malformed::size("SecurityHeader.SenderIdSize", id.len() as u64, 16, 16)),
             },
             kind => Err(Malformed::value("SecurityHeader.Flags.ST", u64::from(kind))),
         }
+    }
+
+    /// `ProviderInfo`: the type and the name of the cryptographic provider, when the sender names one.
+    pub fn provider(&self) -> Option<(u32, WideText)> {
+        let (kind, name) = self.provider_info.data.split_first_chunk()?;
+        let name = name.strip_suffix(&[0, 0]).unwrap_or(name);
+        let name = WideText::from_wire(self.provider_info.data.slice_ref(name))?;
+        Some((u32::from_le_bytes(*kind), name))
     }
 
     pub(in crate::mqqb::wire) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {

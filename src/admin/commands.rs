@@ -1,0 +1,167 @@
+//! The commands that speak with others: a queue manager, a running bridge, a broker; and `decode`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use connector_api::Connector;
+
+use super::describe::decode_file;
+use super::send::{SendError, SendRequest, send};
+use super::socket::ask_status;
+use super::status::render;
+use crate::cli::{CheckArgs, DecodeArgs, Delivery, Exit, JsonArgs, Lifetime, SendArgs, Surroundings, check, load};
+use crate::daemon::MakeConnector;
+use crate::mqqb::wire::Guid;
+use crate::net::Clock;
+
+/// `send`.
+pub async fn run_send(args: SendArgs, surroundings: &mut Surroundings<'_>) -> Exit {
+    let (body, extension) = match (read_body(&args), args.extension_file.as_deref().map_or(Ok(Bytes::new()), read)) {
+        (Ok(body), Ok(extension)) => (body, extension),
+        (Err(why), _) | (_, Err(why)) => return complain(surroundings, &why),
+    };
+    let request = SendRequest {
+        to: args.to,
+        host: args.host,
+        port: args.port,
+        label: Some(args.label).filter(|label| !label.is_empty()),
+        body,
+        body_type: args.body_type,
+        recoverable: args.delivery == Delivery::Recoverable,
+        priority: args.priority,
+        correlation_id: args.correlation_id,
+        response_queue: args.response_queue,
+        admin_queue: args.admin_queue,
+        app_specific: args.app_specific,
+        time_to_reach_queue: seconds(args.time_to_reach_queue),
+        time_to_be_received: seconds(args.time_to_be_received),
+        extension,
+        count: args.count,
+        timeout: args.timeout,
+        source: Guid::from_random(rand::random()),
+    };
+    match send(&request, Clock::start()).await {
+        Ok(sent) => {
+            let what = if request.recoverable { "on disk at" } else { "received by" };
+            let _ = match sent.count {
+                1 => writeln!(surroundings.out, "sent {}: {what} queue manager {}", sent.first, sent.taken_by),
+                count => {
+                    writeln!(surroundings.out, "sent {count} messages from {} on: {what} queue manager {}", sent.first, sent.taken_by)
+                }
+            };
+            Exit::Done
+        }
+        Err(error @ (SendError::Destination { .. } | SendError::Queue(_))) => {
+            complain(surroundings, &error);
+            Exit::Usage
+        }
+        Err(error) => complain(surroundings, &error),
+    }
+}
+
+/// `status`.
+pub async fn run_status(args: &JsonArgs, surroundings: &mut Surroundings<'_>) -> Exit {
+    let config = match load(&args.config.config, surroundings) {
+        Ok(config) => config,
+        Err(exit) => return exit,
+    };
+    match ask_status(&config.admin.socket).await {
+        Ok(report) => {
+            let text = if args.json {
+                serde_json::to_string_pretty(&report).map(|json| json + "\n").unwrap_or_default()
+            } else {
+                render(&report)
+            };
+            let _ = surroundings.out.write_all(text.as_bytes());
+            Exit::Done
+        }
+        Err(error) => complain(surroundings, &error),
+    }
+}
+
+/// `decode`.
+pub fn run_decode(args: &DecodeArgs, surroundings: &mut Surroundings<'_>) -> Exit {
+    let bytes = match read(&args.file) {
+        Ok(bytes) => bytes,
+        Err(why) => return complain(surroundings, &why),
+    };
+    let pieces = match decode_file(&bytes) {
+        Ok(pieces) => pieces,
+        Err(error) => return complain(surroundings, &error),
+    };
+    let whole = pieces.iter().all(|piece| piece.is_whole());
+    if args.json {
+        let values: Vec<_> = pieces.iter().map(|piece| piece.to_json()).collect();
+        let text = serde_json::to_string_pretty(&values).unwrap_or_default();
+        let _ = writeln!(surroundings.out, "{text}");
+    } else {
+        for piece in &pieces {
+            let _ = write!(surroundings.out, "{}", piece.to_text());
+        }
+    }
+    if whole { Exit::Done } else { Exit::Failed }
+}
+
+/// `check`, with `--online` the part that needs a network: names are resolved, ports tried, brokers logged in to.
+pub async fn run_check(args: &CheckArgs, make_connector: MakeConnector, surroundings: &mut Surroundings<'_>) -> Exit {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let config = match check(&args.config, surroundings) {
+        Ok(config) => config,
+        Err(exit) => return exit,
+    };
+    if !args.online {
+        return Exit::Done;
+    }
+    let mut exit = Exit::Done;
+    let connectors: BTreeMap<_, Result<Arc<dyn Connector>, _>> =
+        config.connectors.iter().map(|(name, config)| (name, make_connector(name, config))).collect();
+    for (name, connector) in connectors {
+        let probed = match connector {
+            Ok(connector) => connector.probe(PATIENCE).await,
+            Err(why) => Err(why),
+        };
+        match probed {
+            Ok(()) => {
+                let _ = writeln!(surroundings.out, "connector {name}: connected and logged in");
+            }
+            Err(why) => exit = complain(surroundings, &format!("connector {name}: {why}")),
+        }
+    }
+    exit
+}
+
+fn complain(surroundings: &mut Surroundings<'_>, why: &dyn std::fmt::Display) -> Exit {
+    // A reader that is gone has seen enough.
+    let _ = writeln!(surroundings.err, "mqbridge: {why}");
+    Exit::Failed
+}
+
+fn read_body(args: &SendArgs) -> Result<Bytes, String> {
+    match (&args.body, &args.body_file) {
+        (Some(text), _) => Ok(Bytes::from(text.clone())),
+        (None, Some(path)) => read(path),
+        (None, None) => Ok(Bytes::new()),
+    }
+}
+
+/// A file, or standard input for `-`.
+fn read(path: &Path) -> Result<Bytes, String> {
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") { io::stdin().read_to_end(&mut bytes).map(drop) } else { std::fs::read(path).map(|read| bytes = read) };
+    read.map(|()| bytes.into()).map_err(|error| format!("{} can't be read: {error}", path.display()))
+}
+
+/// Whole seconds, rounded up; a time beyond what the protocol can say is no limit.
+fn seconds(lifetime: Lifetime) -> Option<u32> {
+    match lifetime {
+        Lifetime::Infinite => None,
+        Lifetime::For(time) => {
+            let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+            u32::try_from(seconds).ok().filter(|&seconds| seconds != u32::MAX)
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! `mqbridge run`: everything that a process needs around a bridge.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use connector_api::Connector;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::admin::health::Health;
+use crate::admin::socket::{ControlSocket, SocketError};
+use crate::bridge::{Bridge, Parts, StartError};
+use crate::cli::VERSION;
+use crate::config::{Config, ConnectorConfig};
+use crate::identity::{Identity, IdentityError};
+use crate::net::{Clock, ListenError, StopSwitch};
+use crate::store::{Store, StoreError, StoreOptions};
+use crate::telemetry::log::LogHandle;
+
+/// Makes a connector from its configuration; given by whoever knows concrete connectors.
+pub type MakeConnector = fn(&str, &ConnectorConfig) -> Result<Arc<dyn Connector>, String>;
+
+/// Why the daemon can't run.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The state directory.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The bridge.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A port.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The control socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// A connector.
+    #[error("connector {name}: {why}")]
+    Connector {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The operating system.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+/// Message ids are remembered for so long, as Windows does (MS-MQQB 3.1.2.8).
+const HISTORY_LIFETIME: Duration = Duration::from_secs(30 * 60);
+/// Runs of message ids that are remembered: a few megabytes at the most.
+const HISTORY_ROWS: usize = 200_000;
+
+/// Runs a bridge until SIGTERM or SIGINT.
+pub fn run(config: Config, log: &LogHandle, make_connector: MakeConnector) -> Result<(), DaemonError> {
+    raise_file_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("mqbridge")
+        .build()
+        .map_err(|source| DaemonError::System { what: "the runtime can't be started", source })?;
+    runtime.block_on(serve(config, log, make_connector))
+}
+
+async fn serve(config: Config, log: &LogHandle, make_connector: MakeConnector) -> Result<(), DaemonError> {
+    let mut signals = Signals::listen()?;
+    let manager = &config.queue_manager;
+    let key_file = config.keys.private_key_file.as_deref();
+    let (identity, made) =
+        Identity::open_or_create(&manager.state_dir, key_file, &mut rand::rng(), jiff::Timestamp::now())?;
+    tracing::info!(
+        event = "starting", version = VERSION, queue_manager = %manager.name, guid = %identity.guid,
+        state_dir = %manager.state_dir.display(), new_identity = made.identity, routes = config.routes.len(),
+        "mqbridge starts"
+    );
+    for warning in &config.warnings {
+        tracing::warn!(event = "config_warning", reason = %warning, "the configuration may not mean what it says");
+    }
+    let options = StoreOptions {
+        quota: config.store.quota,
+        history_lifetime: HISTORY_LIFETIME,
+        history_rows: HISTORY_ROWS,
+    };
+    let store = Store::open(&manager.state_dir.join("store.redb"), options)?;
+    let mut connectors = BTreeMap::new();
+    for (name, connector) in &config.connectors {
+        let made = make_connector(name, connector).map_err(|why| DaemonError::Connector { name: name.clone(), why })?;
+        connectors.insert(name.clone(), made);
+    }
+
+    let health = match config.http {
+        Some(address) => Some(Health::bind(address).await?),
+        None => None,
+    };
+    let control = ControlSocket::bind(&config.admin.socket)?;
+    let (stopped, stop) = StopSwitch::new();
+    let clock = Clock::start();
+    let parts = Parts { config, guid: identity.guid, store, connectors, clock, chance: rand::random::<f64> };
+    let bridge = Bridge::start(parts).await?;
+    let view = bridge.view();
+    let mut around = tokio::task::JoinSet::new();
+    around.spawn(control.run(Arc::clone(&view), stop.clone()));
+    if let Some(health) = health {
+        tracing::info!(event = "listening", address = %health.address(), protocol = "http", "ready for health checks");
+        around.spawn(health.run(view, stop.clone()));
+    }
+    let settle = settle_log(log.clone(), clock);
+    tokio::select! {
+        () = signals.next() => {}
+        () = settle => {}
+    }
+    // A second signal ends the process at once: what was acknowledged is on disk.
+    let result = tokio::select! {
+        result = bridge.stop() => result,
+        () = signals.next() => {
+            tracing::warn!(event = "stopped", clean = false, "a second signal: stopped at once");
+            Ok(())
+        }
+    };
+    stopped.stop();
+    while around.join_next().await.is_some() {}
+    Ok(result?)
+}
+
+/// Shows counts of suppressed lines when nothing else is logged.
+async fn settle_log(log: LogHandle, clock: Clock) {
+    loop {
+        clock.sleep(Duration::from_secs(10)).await;
+        log.settle();
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, DaemonError> {
+        let failed = |source| DaemonError::System { what: "signals can't be received", source };
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+        })
+    }
+
+    /// The next one. Cancel safe.
+    fn next(&mut self) -> impl Future<Output = ()> + '_ {
+        async {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+        }
+    }
+}
+
+/// Each session is an open file; the usual limit of 1024 is less than `max_sessions`.
+fn raise_file_limit() {
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::debug!(event = "file_limit", reason = %error, "the limit of open files stays as it is");
+    }
+}
