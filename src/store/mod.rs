@@ -2,18 +2,56 @@
 //!
 //! One database (redb), one writer thread, group commit without a timer: while one commit is being synced the next
 //! batch gathers. Only `writer.rs` opens a write transaction; redb's types stay in this room.
+//!
+//! * `schema` — what is on disk, byte by byte.
+//! * `line` — what waits for the writer.
+//! * `writer` — the thread: commits, and recovers when a commit fails. `batch` is what it does to the tables.
+//! * [`Reader`] — reading in order, beside the writer and without waiting for it.
+//! * `depth` — how full the queues are; `history` — which messages were seen.
+//! * `database` — where the file is, and what goes in its place in tests.
+//!
+//! What [`Store::submit`] promises: once `done` is told [`Enqueued::Stored`], the message is read until it is removed,
+//! byte for byte, whatever happens to the process or the power. When `done` is told an error the message may
+//! nevertheless be on disk: an error of the disk leaves that open. The sender, who was not told either, sends again,
+//! and the history knows the message if it is there.
 
+mod batch;
+mod database;
+mod depth;
+mod history;
+mod line;
+mod reader;
+mod schema;
+mod writer;
+
+use std::fmt;
 use std::future::Future;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
-use tokio::sync::watch;
+use redb::Database;
+use tokio::sync::oneshot;
 
+use self::database::Place;
+use self::depth::Queues;
+use self::line::{Closing, Done, Line, Request};
+use self::reader::Damage;
+use self::writer::Writer;
 use crate::mqqb::wire::MessageId;
 
-/// The durable queues. Cheap to clone; the last one dropped stops the writer.
+pub use self::database::Medium;
+pub use self::reader::Reader;
+
+/// The durable queues. Cheap to clone.
+///
+/// Dropping the last one finishes what was submitted and closes the file; that takes as long as the commit under way.
 #[derive(Clone, Debug)]
-pub struct Store {}
+pub struct Store {
+    writer: Arc<WriterThread>,
+}
 
 /// Limits of the store.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +68,6 @@ pub struct StoreOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub(crate) u32);
 
-/// Where a message stands in its queue: higher priority first, then arrival.
 impl QueueId {
     /// The number.
     pub const fn number(self) -> u32 {
@@ -38,12 +75,26 @@ impl QueueId {
     }
 }
 
+/// Where a message stands in its queue: higher priority first, then arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// 7 less the priority, so that positions sort in reading order.
     inverse_priority: u8,
     /// Running number over all queues, never used twice.
     arrival: u64,
+}
+
+impl Position {
+    /// 0 to 7.
+    pub fn priority(self) -> u8 {
+        schema::LOWEST.saturating_sub(self.inverse_priority)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "priority {}, arrival {}", self.priority(), self.arrival)
+    }
 }
 
 /// A message to be stored.
@@ -132,6 +183,17 @@ pub enum StoreError {
     /// Another process has the state directory.
     #[error("{0} is in use by another process")]
     InUse(String),
+    /// A message is damaged. It can be removed, and [`Reader::skip`] goes past it.
+    #[error("the message at {position} can't be read: {reason}")]
+    Unreadable {
+        /// Where it stands.
+        position: Position,
+        /// In words.
+        reason: String,
+    },
+    /// The number is not of a queue of this store.
+    #[error("the store has no queue of number {}", .0.0)]
+    NoSuchQueue(QueueId),
     /// The disk, or what is on it.
     #[error("the store failed: {0}")]
     Disk(String),
@@ -141,38 +203,91 @@ pub enum StoreError {
 }
 
 impl Store {
-    /// Opens the store in `path`, making it when absent.
+    /// Opens the store in the file `path`, making it when absent. Its directory must be there.
     ///
     /// # Errors
     /// When the file can't be made, read or locked, or is of a later version.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        let _ = (path, options);
-        todo!()
+        Self::open_place(Place::File(path.to_owned()), options)
+    }
+
+    /// Opens a store that is kept on something other than a file: memory, or a disk that fails on purpose. Nothing
+    /// locks it.
+    pub fn open_on(medium: Arc<dyn Medium>, options: StoreOptions) -> Result<Self, StoreError> {
+        Self::open_place(Place::Medium(medium), options)
+    }
+
+    fn open_place(place: Place, options: StoreOptions) -> Result<Self, StoreError> {
+        let database = place.open()?;
+        let books = writer::prepare(&database, &place, &options)?;
+        let shared = Arc::new(Shared {
+            place,
+            line: Line::default(),
+            database: RwLock::new(Some(database)),
+            queues: Queues::default(),
+            repeated_below: books.repeated_below,
+            suspect: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            commits: AtomicU64::new(0),
+        });
+        books.ledger.publish_all(&shared.queues);
+        let writer = Writer::new(shared.clone(), options, books);
+        let thread = thread::Builder::new().name("store".to_owned()).spawn(move || writer.run());
+        let thread = thread.map_err(|error| shared.place.failed(&error))?;
+        Ok(Self { writer: Arc::new(WriterThread { shared, handle: Mutex::new(Some(thread)) }) })
     }
 
     /// The queue of this name, made when absent. Names are compared without regard to case.
+    ///
+    /// A new queue takes a commit, which this waits for.
     pub fn queue(&self, name: &str) -> Result<QueueId, StoreError> {
-        let _ = name;
-        todo!()
+        if let Some(queue) = self.writer.shared.queues.by_name(name) {
+            return Ok(queue);
+        }
+        if self.writer.shared.line.on_the_writers_thread() {
+            return Err(StoreError::Disk(format!("the queue {name} can't be made by what the writer calls back")));
+        }
+        let (told, outcome) = mpsc::sync_channel(1);
+        let done: Done<QueueId> = Box::new(move |result| drop(told.send(result)));
+        self.writer.shared.push(Request::OpenQueue { name: name.to_owned(), done });
+        outcome.recv().unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Stores a message; `done` is called on the writer's thread once it is on disk or has failed. Must be quick.
+    /// Stores a message; `done` is called on the writer's thread once it is on disk or has failed. Must be quick, and
+    /// may submit.
+    ///
+    /// Waits for room when very much waits to be written: some 8000 messages, or 32 MiB. A task had better wait for
+    /// [`Store::ready`] first. When the store is closed `done` is called at once.
     pub fn submit(&self, message: NewMessage, done: impl FnOnce(Result<Enqueued, StoreError>) + Send + 'static) {
-        let _ = (message, &done);
-        todo!()
+        let request = Request::Store { message, done: Box::new(done) };
+        if let Err(request) = self.writer.shared.line.push_when_there_is_room(request) {
+            request.fail(StoreError::Closed);
+        }
+    }
+
+    /// Resolves when [`Store::submit`] would not wait for room.
+    pub fn ready(&self) -> impl Future<Output = ()> + Send + use<> {
+        let shared = self.writer.shared.clone();
+        async move { shared.line.room().await }
     }
 
     /// Removes messages; resolves when that is on disk. Those that are gone already are no error.
+    ///
+    /// They are removed even when the future is dropped.
     pub fn remove(
         &self,
         queue: QueueId,
         positions: Vec<Position>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
-        let _ = (queue, positions);
-        async { todo!() }
+        let (done, outcome) = answer();
+        self.writer.shared.push(Request::Remove { queue, positions, done });
+        outcome
     }
 
-    /// Moves a message to another queue, keeping its frame, in one transaction.
+    /// Moves a message to another queue, keeping its frame, in one transaction. One that is gone already is no error.
+    /// No quota stands in the way.
+    ///
+    /// It is moved even when the future is dropped.
     pub fn set_aside(
         &self,
         from: QueueId,
@@ -180,62 +295,148 @@ impl Store {
         to: QueueId,
         why: SetAside,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
-        let _ = (from, position, to, why);
-        async { todo!() }
+        let (done, outcome) = answer();
+        self.writer.shared.push(Request::Move { from, position, to, why: Some(why), done });
+        outcome
+    }
+
+    /// Moves a message that was set aside to a queue where it waits again, as [`Store::set_aside`] does the other way.
+    pub fn requeue(
+        &self,
+        from: QueueId,
+        position: Position,
+        to: QueueId,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        let (done, outcome) = answer();
+        self.writer.shared.push(Request::Move { from, position, to, why: None, done });
+        outcome
+    }
+
+    /// Forgets messages last seen more than [`StoreOptions::history_lifetime`] before `now`, in seconds since 1970
+    /// (UTC); resolves to the number of rows that went. To be called every minute or so: the store has no clock.
+    pub fn expire_history(&self, now: u64) -> impl Future<Output = Result<usize, StoreError>> + Send + use<> {
+        let (done, outcome) = answer();
+        self.writer.shared.push(Request::Expire { now, done });
+        outcome
     }
 
     /// A reader that begins at the head of the queue.
     pub fn reader(&self, queue: QueueId) -> Reader {
-        let _ = queue;
-        todo!()
+        Reader::new(self.writer.shared.clone(), queue)
     }
 
     /// How full a queue is.
     pub fn depth(&self, queue: QueueId) -> Depth {
-        let _ = queue;
-        todo!()
+        self.writer.shared.queues.by_id(queue).map(|queue| queue.depth()).unwrap_or_default()
+    }
+
+    /// How full all queues together are.
+    pub fn total_depth(&self) -> Depth {
+        self.writer.shared.queues.depth()
     }
 
     /// When the message at the head of the queue came, seconds since 1970 (UTC).
     pub fn oldest(&self, queue: QueueId) -> Result<Option<u64>, StoreError> {
-        let _ = queue;
-        todo!()
+        reader::oldest(&self.writer.shared, queue)
     }
 
     /// All queues by name.
     pub fn queues(&self) -> Vec<(String, QueueId)> {
-        todo!()
+        self.writer.shared.queues.names()
+    }
+
+    /// Commits since the store was opened.
+    pub fn commits(&self) -> u64 {
+        self.writer.shared.commits.load(Ordering::Relaxed)
     }
 
     /// Finishes what was submitted and closes. `clean` says that nothing is in flight to a foreign system, so that
     /// the next start knows that no message was published before.
+    ///
+    /// Nothing more is taken from the call on, whether the future is awaited or not; when it resolves the file is
+    /// free. Only the first call counts.
     pub fn close(&self, clean: bool) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
-        let _ = clean;
-        async { todo!() }
+        let (done, outcome) = answer();
+        if let Err(Some(closing)) = self.writer.shared.line.close(Some(Closing { clean, done })) {
+            (closing.done)(Err(StoreError::Closed));
+        }
+        outcome
     }
 }
 
-/// Reads a queue in order: priority first, then arrival. A message is given once, until [`Reader::rewind`].
+/// What a request tells, and the future of it.
+fn answer<T: Send + 'static>() -> (Done<T>, impl Future<Output = Result<T, StoreError>> + Send + use<T>) {
+    let (told, outcome) = oneshot::channel();
+    let done: Done<T> = Box::new(move |result| drop(told.send(result)));
+    (done, async move { outcome.await.unwrap_or(Err(StoreError::Closed)) })
+}
+
+/// What the handles, the readers and the writer's thread have in common.
+struct Shared {
+    place: Place,
+    line: Line,
+    /// Absent while it is being opened anew, and after closing. The writer alone changes that.
+    database: RwLock<Option<Database>>,
+    queues: Queues,
+    /// Messages that arrived before may have been published before.
+    repeated_below: u64,
+    /// A reader has met an error of the engine: the writer opens the database anew.
+    suspect: AtomicBool,
+    closed: AtomicBool,
+    commits: AtomicU64,
+}
+
+impl Shared {
+    fn push(&self, request: Request) {
+        if let Err(request) = self.line.push(request) {
+            request.fail(StoreError::Closed);
+        }
+    }
+
+    fn suspect(&self) {
+        self.suspect.store(true, Ordering::Release);
+        self.line.nudge();
+    }
+
+    /// Why there is no database.
+    fn not_open(&self) -> StoreError {
+        if self.closed.load(Ordering::Acquire) {
+            StoreError::Closed
+        } else {
+            self.place.failed(&"it is being opened again after an error")
+        }
+    }
+
+    fn unreadable(&self, position: Position, damage: Damage) -> StoreError {
+        let why = match damage {
+            Damage::Row(why) => why.to_owned(),
+            Damage::Engine(fault) => fault.why,
+        };
+        StoreError::Unreadable { position, reason: format!("{}: {why}", self.place) }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// Ends the writer's thread with the last handle.
 #[derive(Debug)]
-pub struct Reader {
-    arrivals: watch::Receiver<u64>,
+struct WriterThread {
+    shared: Arc<Shared>,
+    handle: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Reader {
-    /// The next messages, at most `limit` and about `bytes` of them (at least one); empty when there are none.
-    pub fn next(&mut self, limit: usize, bytes: usize) -> Result<Vec<StoredMessage>, StoreError> {
-        let _ = (limit, bytes);
-        todo!()
-    }
-
-    /// Waits until a message may have come that was not given yet. Cancel safe.
-    pub async fn wait(&mut self) {
-        let _ = self.arrivals.changed().await;
-        todo!()
-    }
-
-    /// Begins at the head again: what was given and not removed is given again.
-    pub fn rewind(&mut self) {
-        todo!()
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        // Closed already: then it is ending anyway.
+        let _ = self.shared.line.close(None);
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // What is called back may hold the last handle; a thread can't wait for itself.
+        if let Some(handle) = handle.filter(|_| !self.shared.line.on_the_writers_thread()) {
+            let _ = handle.join();
+        }
     }
 }

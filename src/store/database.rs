@@ -1,0 +1,165 @@
+//! Where the database is, and what its errors mean.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redb::backends::FileBackend;
+use redb::{Builder, Database, DatabaseError, StorageBackend};
+
+use super::StoreError;
+
+/// The engine's cache: half of it may hold what a transaction has written.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// What a store is kept on in place of a file: memory, or a disk that fails or loses what was not synced.
+///
+/// Offsets and lengths are in bytes. What is written is safe once [`Medium::sync`] has returned.
+pub trait Medium: fmt::Debug + Send + Sync + 'static {
+    /// Its length.
+    fn length(&self) -> io::Result<u64>;
+    /// Fills `out` from `offset`; an error when that is beyond the end.
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+    /// Cuts it or extends it with zeros.
+    fn set_length(&self, length: u64) -> io::Result<()>;
+    /// Writes within the length.
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+    /// Makes durable what was written.
+    fn sync(&self) -> io::Result<()>;
+}
+
+#[derive(Debug)]
+struct Mounted(Arc<dyn Medium>);
+
+impl StorageBackend for Mounted {
+    fn len(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.0.set_length(length)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+}
+
+/// Where the database is. It can be opened again and again.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    File(PathBuf),
+    Medium(Arc<dyn Medium>),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Medium(_) => f.write_str("the medium"),
+        }
+    }
+}
+
+impl Place {
+    /// Opens the database, making it when absent.
+    pub(super) fn open(&self) -> Result<Database, StoreError> {
+        match self {
+            Self::File(path) => {
+                let is_new = !path.exists();
+                let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+                let database = self.open_file(file.map_err(|error| self.failed(&error))?)?;
+                if is_new {
+                    sync_directory(path).map_err(|error| self.failed(&error))?;
+                }
+                Ok(database)
+            }
+            Self::Medium(medium) => self.build(Mounted(medium.clone())),
+        }
+    }
+
+    /// Opens the database, which was here before: an empty one in its place would be a loss that nobody notices.
+    pub(super) fn reopen(&self) -> Result<Database, StoreError> {
+        match self {
+            Self::File(path) => {
+                let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| self.failed(&error))?;
+                let length = file.metadata().map_err(|error| self.failed(&error))?.len();
+                if length == 0 {
+                    return Err(self.failed(&"the file has been emptied"));
+                }
+                self.open_file(file)
+            }
+            Self::Medium(_) => self.open(),
+        }
+    }
+
+    fn open_file(&self, file: File) -> Result<Database, StoreError> {
+        self.build(FileBackend::new(file).map_err(|error| self.refused(error))?)
+    }
+
+    fn build(&self, backend: impl StorageBackend) -> Result<Database, StoreError> {
+        Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(|error| self.refused(error))
+    }
+
+    fn refused(&self, error: DatabaseError) -> StoreError {
+        match error {
+            DatabaseError::DatabaseAlreadyOpen => StoreError::InUse(self.to_string()),
+            DatabaseError::UpgradeRequired(version) => {
+                self.failed(&format_args!("its file format {version} is not one of this version"))
+            }
+            error => self.failed(&describe(error)),
+        }
+    }
+
+    /// An error that names the place.
+    pub(super) fn failed(&self, why: &dyn fmt::Display) -> StoreError {
+        StoreError::Disk(format!("{self}: {why}"))
+    }
+}
+
+/// A new file is safe when its directory's entry is.
+fn sync_directory(file: &Path) -> io::Result<()> {
+    match file.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+/// Why the engine could not do something.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) why: String,
+}
+
+impl Fault {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into() }
+    }
+}
+
+impl<E: Into<redb::Error>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self { why: describe(error) }
+    }
+}
+
+/// The engine's error, in words of ours where its own say too little.
+fn describe(error: impl Into<redb::Error>) -> String {
+    match error.into() {
+        redb::Error::Io(error) => error.to_string(),
+        redb::Error::PreviousIo => "an earlier error of the disk has not been overcome yet".to_owned(),
+        redb::Error::Corrupted(what) => format!("the file is damaged: {what}"),
+        error => error.to_string(),
+    }
+}
