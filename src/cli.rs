@@ -1,0 +1,163 @@
+//! The command line: what can be typed, and the commands that need neither network nor a running bridge.
+
+mod identify;
+mod send;
+mod verify;
+mod version;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use jiff::Timestamp;
+
+pub use identify::{id, init};
+pub use send::{Delivery, Lifetime, SendArgs};
+pub use verify::check;
+pub use version::{VERSION, version};
+
+/// An MSMQ queue manager for Linux that bridges to RabbitMQ.
+#[derive(Debug, Parser)]
+#[command(name = "mqbridge", version = VERSION, arg_required_else_help = true, after_help = "\
+Begin with:
+  mqbridge check --config config/mqbridge.toml
+  mqbridge run --config config/mqbridge.toml
+
+Exit codes: 0 done, 1 failed, 2 usage, 78 configuration.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the bridge in the foreground
+    ///
+    /// SIGTERM finishes what is on its way and stops; a second one stops at once. SIGHUP reads the routes again.
+    #[command(after_help = "Example:\n  mqbridge run --config /etc/mqbridge/mqbridge.toml")]
+    Run(ConfigArgs),
+
+    /// Show everything that is wrong with a configuration, or what it comes to
+    ///
+    /// Exits with 0 when the bridge can run with it and with 78 when it can't.
+    #[command(after_help = "Examples:\n  mqbridge check --config config/mqbridge.toml\n  \
+                            mqbridge check --config config/mqbridge.toml --online")]
+    Check(CheckArgs),
+
+    /// Make the state directory, the identity and the key
+    ///
+    /// What is there already stays as it is. `run` does the same when it finds nothing.
+    #[command(after_help = "Example:\n  mqbridge init --config /etc/mqbridge/mqbridge.toml")]
+    Init(ConfigArgs),
+
+    /// Show who this queue manager is: GUID, names and public keys
+    #[command(after_help = "Examples:\n  mqbridge id --config /etc/mqbridge/mqbridge.toml\n  \
+                            mqbridge id --json | jq -r '.public_keys[0].pem'")]
+    Id(JsonArgs),
+
+    /// Send a message as any other queue manager would, and wait until it is acknowledged
+    ///
+    /// Needs no configuration and no running bridge.
+    #[command(after_help = "Examples:\n  \
+        mqbridge send --to 'DIRECT=OS:bridge01\\private$\\orders' --label order --body '<order id=\"17\"/>'\n  \
+        mqbridge send --to 'DIRECT=TCP:10.1.2.3\\private$\\orders' --body-file order.xml --delivery express --count 1000")]
+    Send(Box<SendArgs>),
+
+    /// Show routes, queues, sessions and connectors of the running bridge
+    #[command(after_help = "Examples:\n  mqbridge status --config /etc/mqbridge/mqbridge.toml\n  mqbridge status --json")]
+    Status(JsonArgs),
+
+    /// Show a packet in words
+    #[command(after_help = "Examples:\n  mqbridge decode packet.bin\n  xxd -r -p packet.hex | mqbridge decode - --json")]
+    Decode(DecodeArgs),
+
+    /// Show version, commit and features
+    #[command(after_help = "Example:\n  mqbridge version")]
+    Version,
+}
+
+/// Which configuration.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct ConfigArgs {
+    /// The main configuration file; routes are beside it
+    #[arg(long, value_name = "FILE", default_value = "/etc/mqbridge/mqbridge.toml")]
+    pub config: PathBuf,
+}
+
+/// Arguments of `check`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct CheckArgs {
+    /// Which configuration.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Also resolve names, connect and log in
+    #[arg(long)]
+    pub online: bool,
+}
+
+/// Arguments of commands that show something.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct JsonArgs {
+    /// Which configuration.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// As one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `decode`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct DecodeArgs {
+    /// The file with the bytes, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// As one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// It did what it was asked for.
+    Done = 0,
+    /// It did not.
+    Failed = 1,
+    /// It was asked for something that it does not understand.
+    Usage = 2,
+    /// The configuration is wrong (`EX_CONFIG`).
+    Configuration = 78,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// What a command sees of the world.
+pub struct Surroundings<'a> {
+    /// Where results go.
+    pub out: &'a mut dyn Write,
+    /// Where problems go.
+    pub err: &'a mut dyn Write,
+    /// Environment variables by name.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Reads the command line. Help, version and complaints are printed here, and the command ends with what is given.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Exit> {
+    Cli::try_parse_from(arguments).map_err(|error| {
+        // A reader that is gone needs no help.
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage } else { Exit::Done }
+    })
+}

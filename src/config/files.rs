@@ -1,0 +1,122 @@
+//! The files that a configuration consists of and those that it names.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::connector::AmqpUri;
+use super::problem::{Problem, Severity};
+
+/// No sensible configuration file is longer.
+const MAX_FILE_SIZE: u64 = 1 << 20;
+
+/// What a named file is used as, which decides who may read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileUse {
+    /// Anybody may read it: a certificate.
+    Public,
+    /// Only its owner may read it: a private key, a password.
+    Secret,
+    /// Like a secret; holds AMQP URIs, one a line.
+    Uris,
+    /// Made by the bridge itself, so that it need not be there.
+    OurOwn,
+}
+
+/// A file that the configuration names and that has to be there when the bridge starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is for.
+    pub used_as: FileUse,
+    /// The configuration file that names it.
+    pub config_file: PathBuf,
+    /// The line there.
+    pub line: u32,
+    /// The key there.
+    pub key: String,
+}
+
+impl NamedFile {
+    /// Looks whether the file is there and fit for its use. `None` when it is.
+    pub fn inspect(&self) -> Option<Problem> {
+        let why = match self.used_as {
+            FileUse::OurOwn => return None,
+            FileUse::Public => read_text_or_bytes(&self.path).err(),
+            FileUse::Secret => owner_only(&self.path).and_then(|()| read_text_or_bytes(&self.path)).err(),
+            FileUse::Uris => owner_only(&self.path).and_then(|()| AmqpUri::read_file(&self.path).map(drop)).err(),
+        };
+        why.map(|text| Problem {
+            severity: Severity::Error,
+            file: self.config_file.clone(),
+            line: Some(self.line),
+            key: Some(self.key.clone()),
+            text,
+        })
+    }
+}
+
+/// Refuses a file that others than its owner may read.
+///
+/// # Errors
+/// A sentence with the command that puts it right, or why the file can't be looked at.
+pub fn owner_only(path: &Path) -> Result<(), String> {
+    let mode = fs::metadata(path).map_err(|error| cant_read(path, &error))?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let shown = path.display();
+    Err(format!("{shown} holds a secret and has mode {:04o}; let only its owner read it: chmod 600 {shown}", mode & 0o7777))
+}
+
+fn read_text_or_bytes(path: &Path) -> Result<(), String> {
+    let mut first = [0];
+    File::open(path).and_then(|mut file| file.read(&mut first)).map_err(|error| cant_read(path, &error)).map(drop)
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// A sentence that says why it can't be read.
+pub(super) fn read(path: &Path) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| cant_read(path, &error))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes).map_err(|error| cant_read(path, &error))?;
+    if bytes.len() as u64 > MAX_FILE_SIZE {
+        return Err(format!("{} is longer than 1 MiB and surely not what was meant", path.display()));
+    }
+    String::from_utf8(bytes).map_err(|_| format!("{} is not a text in UTF-8", path.display()))
+}
+
+/// Who besides the owner may do what with a file.
+pub(super) fn mode(path: &Path) -> Option<u32> {
+    fs::metadata(path).ok().map(|metadata| metadata.permissions().mode())
+}
+
+/// The route files of a directory, by name. Hidden files and what doesn't end in `.toml` is left alone.
+pub(super) fn route_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        // A dangling link stays in: reading it says so, skipping it would lose a route in silence.
+        if !is_hidden && path.extension().is_some_and(|extension| extension == "toml") && !path.is_dir() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// What the operating system says, as a sentence.
+pub(super) fn cant_read(path: &Path, error: &io::Error) -> String {
+    let shown = path.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("{shown} does not exist"),
+        io::ErrorKind::PermissionDenied => format!("{shown} can't be read: permission denied"),
+        io::ErrorKind::IsADirectory => format!("{shown} is a directory"),
+        _ => format!("{shown} can't be read: {error}"),
+    }
+}

@@ -1,0 +1,196 @@
+//! What the operator asked for: files read whole, checked whole, and turned into the types that the bridge runs.
+//!
+//! [`load`] either gives a [`Config`] in which everything holds, or all [`Problems`] at once, each with file, line,
+//! key, what is wrong, and the nearest valid name. What a file says and what the bridge runs are different types:
+//! nothing of [`Config`] has to be checked again, and nothing of it holds a default that was meant as "not given".
+//!
+//! Only names of MSMQ are known here besides; no socket is opened, no name resolved, no named file looked into but
+//! by [`NamedFile::inspect`].
+
+mod connector;
+mod files;
+mod problem;
+mod process;
+mod queue_name;
+mod raw;
+mod route;
+mod routing_key;
+mod summary;
+mod unsupported;
+mod values;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+pub use connector::{AmqpUri, Amqp091Config, ClientCertificate, ConnectorConfig, TlsFiles, UriSource};
+pub use files::{FileUse, NamedFile, owner_only};
+pub use problem::{Problem, Problems, Severity};
+pub use process::{AdminConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig, StoreConfig};
+pub use route::{
+    Accepts, AmqpTarget, Authenticate, ExtensionPolicy, MsmqSource, OnQuota, Privacy, Route, SecurityMode, Senders,
+    Unroutable,
+};
+pub use routing_key::{BadRoutingKey, Placeholder, RoutingKeyTemplate};
+pub use summary::Summary;
+pub use values::{NotAQuantity, parse_size, parse_time};
+
+use connector::Connectors;
+use process::Process;
+use raw::{Context, Document};
+use route::{RouteDraft, Surroundings};
+
+/// A configuration in which everything holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Who we are towards MSMQ.
+    pub queue_manager: QueueManagerConfig,
+    /// The durable queues.
+    pub store: StoreConfig,
+    /// The keys that senders encrypt for.
+    pub keys: KeysConfig,
+    /// The foreign systems by name.
+    pub connectors: BTreeMap<String, ConnectorConfig>,
+    /// The routes, by name.
+    pub routes: Vec<Route>,
+    /// Local control.
+    pub admin: AdminConfig,
+    /// Where `/livez`, `/readyz` and `/metrics` are served; `None`: nowhere.
+    pub http: Option<SocketAddr>,
+    /// The log.
+    pub log: LogConfig,
+    /// The files that this was read from, the main one first.
+    pub source_files: Vec<PathBuf>,
+    /// The files that it names and that have to be there when the bridge starts.
+    pub named_files: Vec<NamedFile>,
+    /// What looked wrong.
+    pub warnings: Vec<Problem>,
+}
+
+impl Config {
+    /// Looks at the files that the configuration names: what is not there, or can be read by others, keeps the bridge
+    /// from running. The warnings are among what is given.
+    pub fn inspect(&self) -> Problems {
+        let found = self.named_files.iter().filter_map(NamedFile::inspect);
+        Problems::sorted(found.chain(self.warnings.iter().cloned()).collect(), &self.source_files)
+    }
+}
+
+/// Reads the main file and the route files beside it.
+///
+/// Relative paths in them are relative to the directory of the main file. `environment` gives the values for
+/// `${NAME}`.
+///
+/// # Errors
+/// All that is wrong, warnings among it.
+pub fn load(path: &Path, environment: impl Fn(&str) -> Option<String>) -> Result<Config, Problems> {
+    let directory = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
+    let context = Context::new(directory, &environment);
+    let mut source_files = vec![path.to_owned()];
+    let text = match files::read(path) {
+        Ok(text) => text,
+        Err(why) => {
+            // Whatever lies beside a file that is not there is not its routes.
+            context.report(Severity::Error, path, None, None, why);
+            return Err(Problems::sorted(context.problems.take(), &source_files));
+        }
+    };
+    let main = read_main(path, &text, &context);
+    let routes = read_routes(path, main.as_ref(), &context, &mut source_files);
+    let problems = Problems::sorted(context.problems.take(), &source_files);
+    match main {
+        Some(Main { process, connectors }) if problems.is_fine() => Ok(Config {
+            queue_manager: process.queue_manager,
+            store: process.store,
+            keys: process.keys,
+            connectors: connectors.configs,
+            routes,
+            admin: process.admin,
+            http: process.http,
+            log: process.log,
+            source_files,
+            named_files: context.named_files.take(),
+            warnings: problems.warnings().cloned().collect(),
+        }),
+        _ => Err(problems),
+    }
+}
+
+/// What the main file says.
+struct Main {
+    process: Process,
+    connectors: Connectors,
+}
+
+fn read_main(path: &Path, text: &str, context: &Context<'_>) -> Option<Main> {
+    let document = Document { path, text, context };
+    let table = document.parse()?;
+    let root = document.root(table.get_ref());
+    let process = process::read(&root);
+    let connectors = connector::read(&root.section("connectors"), &process.queue_manager.name);
+    root.finish();
+    unsupported::check(&root, unsupported::File::Process);
+    warn_of_modes(path, process.secret_line.or(connectors.secret_line), context);
+    Some(Main { process, connectors })
+}
+
+fn read_routes(path: &Path, main: Option<&Main>, context: &Context<'_>, source_files: &mut Vec<PathBuf>) -> Vec<Route> {
+    let given = main.and_then(|main| main.process.routes_dir.as_ref());
+    let directory = given.map_or_else(|| context.directory.join("routes"), |directory| directory.value.clone());
+    let files = match files::route_files(&directory) {
+        Ok(files) => files,
+        Err(error) => {
+            let severity = if given.is_some() { Severity::Error } else { Severity::Warning };
+            let why = files::cant_read(&directory, &error);
+            let line = given.map(|directory| directory.line);
+            context.report(severity, path, line, Some("routes_dir".to_owned()), why);
+            return Vec::new();
+        }
+    };
+    if files.is_empty() {
+        let text = format!("there is no route: {} holds no file NAME.toml", directory.display());
+        context.report(Severity::Warning, path, None, None, text);
+    }
+    let surroundings = Surroundings {
+        // A machine whose own name is missing can't tell which queues are its own.
+        machine: main.map(|main| &main.process.queue_manager).filter(|machine| !machine.name.is_empty()),
+        connectors: main.map(|main| &main.connectors),
+    };
+    let drafts: Vec<RouteDraft> = files.iter().filter_map(|file| read_route(file, surroundings, context)).collect();
+    route::check_all(context, &drafts);
+    source_files.extend(files);
+    drafts.into_iter().filter_map(RouteDraft::into_route).collect()
+}
+
+fn read_route(path: &Path, surroundings: Surroundings<'_>, context: &Context<'_>) -> Option<RouteDraft> {
+    let text = match files::read(path) {
+        Ok(text) => text,
+        Err(why) => {
+            context.report(Severity::Error, path, None, None, why);
+            return None;
+        }
+    };
+    let document = Document { path, text: &text, context };
+    let table = document.parse()?;
+    let draft = route::read(&document, &document.root(table.get_ref()), surroundings);
+    warn_of_modes(path, None, context);
+    Some(draft)
+}
+
+/// Warns when others may read a password or change what the bridge does.
+fn warn_of_modes(path: &Path, secret_line: Option<u32>, context: &Context<'_>) {
+    const OTHERS_READ: u32 = 0o004;
+    const OTHERS_WRITE: u32 = 0o002;
+    let mode = files::mode(path).unwrap_or(0);
+    let shown = path.display();
+    if mode & OTHERS_READ != 0
+        && let Some(line) = secret_line
+    {
+        let text = format!("everybody may read this password; keep it in a file of its own, or chmod o-r {shown}");
+        context.report(Severity::Warning, path, Some(line), None, text);
+    }
+    if mode & OTHERS_WRITE != 0 {
+        let text = format!("everybody may write to this file; chmod o-w {shown}");
+        context.report(Severity::Warning, path, None, None, text);
+    }
+}

@@ -1,0 +1,113 @@
+use std::fmt;
+
+use crate::mqqb::wire::{DirectName, FormatName, Protocol};
+
+use super::process::QueueManagerConfig;
+use super::route::{
+    Accepts, Authenticate, ExtensionPolicy, OnQuota, Privacy, Route, SecurityMode, Senders, Unroutable,
+};
+use super::values::{Size, Time};
+use super::{Config, ConnectorConfig, UriSource};
+
+/// What a [`Config`] comes to, for people: canonical names, defaults filled in, no secrets.
+pub struct Summary<'a>(pub &'a Config);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Config { queue_manager, store, connectors, routes, http, admin, .. } = self.0;
+        write!(f, "queue manager {}", queue_manager.name)?;
+        if !queue_manager.accept_as.is_empty() {
+            write!(f, ", also called {}", queue_manager.accept_as.join(", "))?;
+        }
+        writeln!(f)?;
+        writeln!(f, "  listens on {}", list(&queue_manager.listen))?;
+        if queue_manager.ping.is_empty() {
+            writeln!(f, "  answers no pings")?;
+        } else {
+            writeln!(f, "  answers pings on {}", list(&queue_manager.ping))?;
+        }
+        writeln!(f, "  keeps at most {} in {}", Size(store.quota), queue_manager.state_dir.display())?;
+        writeln!(f, "  is controlled by {}", admin.socket.display())?;
+        if let Some(http) = http {
+            writeln!(f, "  serves health and metrics on http://{http}")?;
+        }
+        for (name, connector) in connectors {
+            let ConnectorConfig::Amqp091(amqp) = connector;
+            write!(f, "connector {name}: AMQP 0-9-1 at ")?;
+            match &amqp.uris {
+                UriSource::Given(uris) => write!(f, "{}", list(uris))?,
+                UriSource::File(path) => write!(f, "the addresses in {}", path.display())?,
+            }
+            writeln!(f, ", heartbeat {}", Time(amqp.heartbeat))?;
+        }
+        for route in routes {
+            write_route(f, route, queue_manager)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManagerConfig) -> fmt::Result {
+    let Route { name, from, to, mode, unroutable, required } = route;
+    let direct =
+        DirectName { protocol: Protocol::Os, address: machine.name.clone(), queue: from.queue.clone() };
+    writeln!(f, "route {name}: {}", FormatName::Direct(direct))?;
+    write!(f, "  to {}, ", to.connector)?;
+    if to.exchange.is_empty() {
+        f.write_str("default exchange")?;
+    } else {
+        write!(f, "exchange \"{}\"", to.exchange)?;
+    }
+    writeln!(f, ", routing key \"{}\"", to.routing_key)?;
+
+    let accepts = match from.accepts {
+        Accepts::NonTransactional => "non-transactional messages",
+        Accepts::Transactional => "transactional messages",
+        Accepts::Both => "messages of either kind",
+    };
+    let senders = match &from.senders {
+        Senders::Everyone => "everyone".to_owned(),
+        Senders::Listed(senders) => senders.join(", "),
+    };
+    let authenticate = match from.authenticate {
+        Authenticate::Optional => "signed or not",
+        Authenticate::Required => "signed",
+    };
+    let privacy = match from.privacy {
+        Privacy::Optional => "encrypted or not",
+        Privacy::None => "not encrypted",
+        Privacy::Required => "encrypted",
+    };
+    writeln!(f, "  takes {accepts} from {senders}, {authenticate}, {privacy}")?;
+    let mode = match mode {
+        SecurityMode::Transparent => "transparent: encrypted bodies pass unopened",
+        SecurityMode::NonTransparent => "non-transparent: the bridge is the receiver",
+    };
+    writeln!(f, "  {mode}")?;
+    let full = match from.on_quota {
+        OnQuota::Hold => "then sessions are closed",
+        OnQuota::Refuse => "then messages are refused",
+    };
+    let in_flight = if to.strict_order { 1 } else { to.max_in_flight };
+    writeln!(f, "  holds at most {}, {full}; {in_flight} in flight", Size(from.quota))?;
+    let unroutable = match unroutable {
+        Unroutable::Retry => "tried again",
+        Unroutable::DeadLetter => "dead letters",
+    };
+    let extension = match to.extension_policy {
+        ExtensionPolicy::Omit => "are left out",
+        ExtensionPolicy::DeadLetter => "make dead letters",
+    };
+    writeln!(f, "  unroutable messages: {unroutable}; extensions over {} {extension}", Size(to.extension_limit))?;
+    if from.ignore_expiry {
+        writeln!(f, "  delivers expired messages")?;
+    }
+    if !required {
+        writeln!(f, "  the bridge counts as ready without it")?;
+    }
+    Ok(())
+}
+
+fn list<T: fmt::Display>(items: &[T]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
