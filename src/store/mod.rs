@@ -156,7 +156,11 @@ impl Store {
     }
 
     /// Removes messages; resolves when that is on disk. Those that are gone already are no error.
-    pub fn remove(&self, queue: QueueId, positions: Vec<Position>) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+    pub fn remove(
+        &self,
+        queue: QueueId,
+        positions: Vec<Position>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
         let _ = (queue, positions);
         async { todo!() }
     }

@@ -11,6 +11,24 @@ pub struct Malformed {
     pub reason: Reason,
 }
 
+impl Malformed {
+    pub(super) const fn ends(field: &'static str, needed: u64, left: usize) -> Self {
+        Self { field, reason: Reason::Ends { needed, left } }
+    }
+
+    pub(super) const fn value(field: &'static str, value: u64) -> Self {
+        Self { field, reason: Reason::Value(value) }
+    }
+
+    pub(super) const fn size(field: &'static str, found: u64, least: u64, most: u64) -> Self {
+        Self { field, reason: Reason::Size { found, least, most } }
+    }
+
+    pub(super) const fn because(field: &'static str, words: &'static str) -> Self {
+        Self { field, reason: Reason::Because(words) }
+    }
+}
+
 /// What is wrong with a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {

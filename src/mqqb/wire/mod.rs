@@ -16,7 +16,9 @@ mod packet;
 mod ping;
 mod reader;
 mod user_message;
+mod walk;
 mod wide;
+mod writer;
 
 pub use class::MessageClass;
 pub use error::{Malformed, Reason};
@@ -24,13 +26,13 @@ pub use frame::{Frame, FrameCutter, MAX_PACKET_SIZE};
 pub use guid::{Guid, MessageId};
 pub use header::{
     AckRequest, AddressList, BaseHeader, DebugHeader, DirectField, ListElement, ListName, MessageProperties,
-    MultiQueueHeader, MultiQueueSignature, QueueField, SecurityHeader, SecurityItem, SenderId, SessionHeader, SoapHeader,
-    SoapSection, TransactionHeader, TxSequenceId, UserHeader,
+    MultiQueueHeader, MultiQueueSignature, QueueField, SecurityHeader, SecurityItem, SenderId, SessionHeader,
+    SoapHeader, SoapSection, TransactionHeader, TxSequenceId, UserHeader,
 };
 pub use internal::{ConnectionParameters, EstablishConnection, InternalHeader, OperatingSystem, SessionAck};
 pub use names::{DirectName, FormatName, FormatNameError, Protocol, QueuePath, QueueSuffix, SystemQueue};
 pub use order::{FinalAckBody, OrderAckBody};
 pub use packet::{Packet, UserKind};
 pub use ping::Ping;
-pub use user_message::{DeliveryMode, PiggyBackedSession, UserMessage};
+pub use user_message::{DeliveryMode, PiggyBackedSession, UserMessage, append_session_header};
 pub use wide::WideText;

@@ -1,3 +1,5 @@
+use bytes::BufMut;
+
 use super::Guid;
 
 /// "Would you accept a session?", and the answer (MS-MQQB 2.2.7). Travels by UDP, port 3527.
@@ -19,20 +21,35 @@ impl Ping {
     /// Flags.RF: a session would be refused.
     pub const REFUSED: u16 = 1 << 1;
 
-    /// Reads a datagram; `None` for what is no ping, which is dropped without an answer.
+    /// `Signature`.
+    pub const SIGNATURE: u16 = 0x5548;
+
+    /// Reads a datagram; `None` for what is no ping, which is dropped without an answer. Bytes after the ping are
+    /// ignored.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
-        let _ = datagram;
-        todo!()
+        let [f0, f1, s0, s1, c0, c1, c2, c3, guid @ ..] = datagram.first_chunk::<{ Self::SIZE }>()?;
+        (u16::from_le_bytes([*s0, *s1]) == Self::SIGNATURE).then(|| Self {
+            flags: u16::from_le_bytes([*f0, *f1]),
+            cookie: u32::from_le_bytes([*c0, *c1, *c2, *c3]),
+            queue_manager: Guid::from_wire(*guid),
+        })
     }
 
     /// The datagram.
     pub fn encode(&self) -> [u8; Self::SIZE] {
-        todo!()
+        let mut datagram = [0; Self::SIZE];
+        let mut out = &mut datagram[..];
+        out.put_u16_le(self.flags);
+        out.put_u16_le(Self::SIGNATURE);
+        out.put_u32_le(self.cookie);
+        out.put_slice(&self.queue_manager.to_wire());
+        datagram
     }
 
-    /// The answer of the queue manager `own`.
-    pub fn response(&self, own: Guid, refused: bool) -> Self {
-        let _ = (own, refused);
-        todo!()
+    /// The answer of the queue manager `own`: RC and the cookie as they came.
+    #[must_use]
+    pub const fn response(&self, own: Guid, refused: bool) -> Self {
+        let refused = if refused { Self::REFUSED } else { 0 };
+        Self { flags: self.flags & Self::NOT_A_SERVER | refused, cookie: self.cookie, queue_manager: own }
     }
 }

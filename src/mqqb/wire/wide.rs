@@ -38,6 +38,11 @@ impl WideText {
         self.0.is_empty()
     }
 
+    /// Whether this is exactly `text`.
+    pub fn is(&self, text: &str) -> bool {
+        text.encode_utf16().flat_map(u16::to_le_bytes).eq(self.0.iter().copied())
+    }
+
     /// The text; what is not valid UTF-16 becomes U+FFFD.
     pub fn to_text(&self) -> String {
         char::decode_utf16(self.0.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])))

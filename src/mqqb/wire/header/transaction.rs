@@ -1,4 +1,8 @@
-use crate::mqqb::wire::Guid;
+use bytes::{BufMut, BytesMut};
+
+use crate::mqqb::wire::reader::Reader;
+use crate::mqqb::wire::writer::Write;
+use crate::mqqb::wire::{Guid, Malformed};
 
 /// The identifier of a sequence of transactional messages (MS-MQMQ 2.2.18.1.2).
 ///
@@ -15,6 +19,17 @@ impl TxSequenceId {
     /// As the number that is compared.
     pub const fn to_u64(self) -> u64 {
         (self.timestamp as u64) << 32 | self.ordinal as u64
+    }
+
+    /// From the 8 bytes of the wire, which are that number in little-endian order.
+    pub const fn from_wire(bytes: [u8; 8]) -> Self {
+        let number = u64::from_le_bytes(bytes);
+        Self { timestamp: (number >> 32) as u32, ordinal: number as u32 }
+    }
+
+    /// The 8 bytes of the wire.
+    pub const fn to_wire(self) -> [u8; 8] {
+        self.to_u64().to_le_bytes()
     }
 }
 
@@ -52,5 +67,32 @@ impl TransactionHeader {
     /// Whether every bit of `mask` is set.
     pub const fn has(&self, mask: u32) -> bool {
         self.flags & mask == mask
+    }
+}
+
+impl TransactionHeader {
+    /// Size of the fixed part.
+    pub const FIXED_SIZE: usize = 4 /* Flags */ + 8 /* TxSequenceID */ + 4 /* TxSequenceNumber */ + 4 /* PreviousTxSequenceNumber */;
+
+    pub(in crate::mqqb::wire) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let flags = reader.u32("TransactionHeader.Flags")?;
+        let sequence_id = TxSequenceId::from_wire(reader.array("TransactionHeader.TxSequenceID")?);
+        let sequence_number = reader.u32("TransactionHeader.TxSequenceNumber")?;
+        let previous_sequence_number = reader.u32("TransactionHeader.PreviousTxSequenceNumber")?;
+        let connector_queue_manager = match flags & Self::CONNECTOR {
+            0 => None,
+            _ => Some(reader.guid("TransactionHeader.ConnectorQMGuid")?),
+        };
+        Ok(Self { flags, sequence_id, sequence_number, previous_sequence_number, connector_queue_manager })
+    }
+
+    pub(in crate::mqqb::wire) fn encode(&self, out: &mut BytesMut) {
+        out.put_u32_le(self.flags & !Self::CONNECTOR | u32::from(self.connector_queue_manager.is_some()));
+        out.put_slice(&self.sequence_id.to_wire());
+        out.put_u32_le(self.sequence_number);
+        out.put_u32_le(self.previous_sequence_number);
+        if let Some(connector) = self.connector_queue_manager {
+            out.guid(connector);
+        }
     }
 }
