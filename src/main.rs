@@ -1,6 +1,6 @@
 //! The daemon and its commands: arguments, configuration, exit code. The one place that names concrete connectors.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 

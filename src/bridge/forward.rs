@@ -42,10 +42,13 @@ struct Work {
     backoff: Backoff,
 }
 
+/// What became of the removal of these messages.
+type Removal = (Vec<Position>, Result<(), StoreError>);
+
 /// Removals on their way to the disk.
 #[derive(Default)]
 struct Removals {
-    running: FuturesUnordered<BoxFuture<'static, (Vec<Position>, Result<(), StoreError>)>>,
+    running: FuturesUnordered<BoxFuture<'static, Removal>>,
     /// Those that failed, to be tried again.
     failed: VecDeque<Vec<Position>>,
 }

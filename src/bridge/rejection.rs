@@ -10,7 +10,7 @@ pub enum Rejection {
     #[error("the message names no destination queue")]
     NoDestination,
     /// No route has this queue.
-    #[error("no route has the queue {name}{}", did_you_mean(.nearest))]
+    #[error("no route has the queue {name}{}", did_you_mean(.nearest.as_deref()))]
     UnknownQueue {
         /// The destination as the sender named it.
         name: String,
@@ -115,6 +115,6 @@ impl Rejection {
 
 }
 
-fn did_you_mean(name: &Option<String>) -> String {
-    name.as_ref().map(|name| format!("; did the sender mean {name}?")).unwrap_or_default()
+fn did_you_mean(name: Option<&str>) -> String {
+    name.map(|name| format!("; did the sender mean {name}?")).unwrap_or_default()
 }

@@ -142,7 +142,7 @@ fn extension(message: &UserMessage, route: &RouteEntry, headers: &mut Headers) -
     }
     match route.config.to.extension_policy {
         ExtensionPolicy::Omit => {
-            headers.set("msmq-extension-omitted", Value::Int(extension.len() as i64));
+            headers.set("msmq-extension-omitted", Value::Int(i64::try_from(extension.len()).unwrap_or(i64::MAX)));
             Ok(())
         }
         ExtensionPolicy::DeadLetter => Err(Untranslatable::Extension { size: extension.len(), limit }),

@@ -107,7 +107,15 @@ pub(super) struct Link {
     unsettled: Unsettled,
     told: (mpsc::UnboundedSender<Told>, mpsc::UnboundedReceiver<Told>),
     received: u64,
-    opened: bool,
+    progress: Progress,
+}
+
+/// How far the other side has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Silent,
+    Speaking,
+    Open,
 }
 
 #[derive(Debug, Default)]
@@ -157,7 +165,7 @@ impl Link {
             unsettled: Unsettled::default(),
             told: mpsc::unbounded_channel(),
             received: 0,
-            opened: false,
+            progress: Progress::Silent,
         }
     }
 
@@ -209,7 +217,7 @@ impl Link {
                     }
                     self.session.handle_timeout(now);
                 }
-                () = self.seat.evicted.notified(), if !self.opened => return Ended::Evicted,
+                () = self.seat.evicted.notified(), if self.progress != Progress::Open => return Ended::Evicted,
                 () = shutdown.requested() => {
                     self.session.close(self.clock.now(), CloseCause::Local(Ended::Shutdown.to_string()));
                 }
@@ -263,7 +271,7 @@ impl Link {
     }
 
     fn on_opened(&mut self, remote: Guid) {
-        self.opened = true;
+        self.progress = Progress::Open;
         self.peer.queue_manager = remote;
         let twin = self.seat.open(self.peer, self.clock.now());
         tracing::info!(event = "session_opened", peer = %self.peer, source_machine = %remote, "a session is open");
@@ -281,6 +289,9 @@ impl Link {
         match self.cutter.cut(&mut self.input) {
             Ok(Some(frame)) => {
                 self.packet_began = (!self.input.is_empty()).then_some(now);
+                if self.progress == Progress::Silent {
+                    self.on_first_words(now);
+                }
                 self.session.handle_frame(now, frame);
                 true
             }
@@ -293,6 +304,15 @@ impl Link {
                 self.session.close(now, CloseCause::Malformed(malformed));
                 true
             }
+        }
+    }
+
+    /// Only now is the place of a session wanted: whoever stays silent takes none.
+    fn on_first_words(&mut self, now: Moment) {
+        self.progress = Progress::Speaking;
+        if !self.seat.is_there_room() {
+            let reason = "refused: queue_manager.max_sessions are open".to_owned();
+            self.session = Session::refusing_acceptor(self.settings.session, reason, now);
         }
     }
 
@@ -358,7 +378,7 @@ impl Link {
         let source_machine = peer.queue_manager;
         let received = self.received;
         match ended {
-            Ended::Session(CloseCause::Idle(_)) | Ended::PeerClosed(false) | Ended::Shutdown if self.opened => {
+            Ended::Session(CloseCause::Idle(_)) | Ended::PeerClosed(false) | Ended::Shutdown if self.progress == Progress::Open => {
                 tracing::info!(
                     event = "session_closed", peer = %peer, source_machine = %source_machine, received, reason = %ended,
                     "a session is closed"

@@ -95,6 +95,10 @@ impl Seat {
         twin
     }
 
+    pub(super) fn is_there_room(&self) -> bool {
+        self.sessions.has_room()
+    }
+
     pub(super) fn count(&self, received: u64) {
         if let Some(report) = self.sessions.locked().open.get_mut(&self.number) {
             report.received = received;
