@@ -116,7 +116,7 @@ impl AmqpUri {
     /// # Errors
     /// A sentence that says what is wrong with the file.
     pub fn read_file(path: &Path) -> Result<Vec<Self>, String> {
-        let text = files::read(path)?;
+        let text = files::read(path).map_err(|why| format!("{} {why}", path.display()))?;
         let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
         let uris = lines
             .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
@@ -247,7 +247,7 @@ fn read_uris(entry: &Section<'_>, texts: &[At<String>], secret_line: &mut Option
         }
         uris.push(uri.value);
     }
-    if texts.is_empty() {
+    if entry.is_empty_list("uris") {
         entry.fault("uris", "an empty list leads nowhere".to_owned());
     }
     uris

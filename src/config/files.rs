@@ -42,13 +42,13 @@ pub struct NamedFile {
 impl NamedFile {
     /// Looks whether the file is there and fit for its use. `None` when it is.
     pub fn inspect(&self) -> Option<Problem> {
-        let why = match self.used_as {
+        let fault = match self.used_as {
             FileUse::OurOwn => return None,
-            FileUse::Public => read_text_or_bytes(&self.path).err(),
-            FileUse::Secret => owner_only(&self.path).and_then(|()| read_text_or_bytes(&self.path)).err(),
+            FileUse::Public => readable(&self.path).err(),
+            FileUse::Secret => owner_only(&self.path).and_then(|()| readable(&self.path)).err(),
             FileUse::Uris => owner_only(&self.path).and_then(|()| AmqpUri::read_file(&self.path).map(drop)).err(),
         };
-        why.map(|text| Problem {
+        fault.map(|text| Problem {
             severity: Severity::Error,
             file: self.config_file.clone(),
             line: Some(self.line),
@@ -63,31 +63,32 @@ impl NamedFile {
 /// # Errors
 /// A sentence with the command that puts it right, or why the file can't be looked at.
 pub fn owner_only(path: &Path) -> Result<(), String> {
-    let mode = fs::metadata(path).map_err(|error| cant_read(path, &error))?.permissions().mode();
+    let shown = path.display();
+    let metadata = fs::metadata(path).map_err(|error| format!("{shown} {}", why(&error)))?;
+    let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    let shown = path.display();
-    Err(format!("{shown} holds a secret and has mode {:04o}; let only its owner read it: chmod 600 {shown}", mode & 0o7777))
+    Err(format!("{shown} holds a secret and has mode {mode:04o}; let only its owner read it: chmod 600 {shown}"))
 }
 
-fn read_text_or_bytes(path: &Path) -> Result<(), String> {
-    let mut first = [0];
-    File::open(path).and_then(|mut file| file.read(&mut first)).map_err(|error| cant_read(path, &error)).map(drop)
+fn readable(path: &Path) -> Result<(), String> {
+    let first_byte = File::open(path).and_then(|mut file| file.read(&mut [0]));
+    first_byte.map(drop).map_err(|error| format!("{} {}", path.display(), why(&error)))
 }
 
-/// Reads a configuration file.
+/// Reads a text of moderate length.
 ///
 /// # Errors
-/// A sentence that says why it can't be read.
+/// The second half of a sentence about the file.
 pub(super) fn read(path: &Path) -> Result<String, String> {
-    let file = File::open(path).map_err(|error| cant_read(path, &error))?;
+    let file = File::open(path).map_err(|error| why(&error))?;
     let mut bytes = Vec::new();
-    file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes).map_err(|error| cant_read(path, &error))?;
+    file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes).map_err(|error| why(&error))?;
     if bytes.len() as u64 > MAX_FILE_SIZE {
-        return Err(format!("{} is longer than 1 MiB and surely not what was meant", path.display()));
+        return Err("is longer than 1 MiB and surely not what was meant".to_owned());
     }
-    String::from_utf8(bytes).map_err(|_| format!("{} is not a text in UTF-8", path.display()))
+    String::from_utf8(bytes).map_err(|_| "is not a text in UTF-8".to_owned())
 }
 
 /// Who besides the owner may do what with a file.
@@ -110,13 +111,13 @@ pub(super) fn route_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What the operating system says, as a sentence.
-pub(super) fn cant_read(path: &Path, error: &io::Error) -> String {
-    let shown = path.display();
+/// What the operating system says, as the second half of a sentence about the file.
+pub(super) fn why(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => format!("{shown} does not exist"),
-        io::ErrorKind::PermissionDenied => format!("{shown} can't be read: permission denied"),
-        io::ErrorKind::IsADirectory => format!("{shown} is a directory"),
-        _ => format!("{shown} can't be read: {error}"),
+        io::ErrorKind::NotFound => "does not exist".to_owned(),
+        io::ErrorKind::PermissionDenied => "can't be read: permission denied".to_owned(),
+        io::ErrorKind::IsADirectory => "is a directory".to_owned(),
+        io::ErrorKind::NotADirectory => "is not a directory".to_owned(),
+        _ => format!("can't be read: {error}"),
     }
 }

@@ -141,9 +141,9 @@ fn read_routes(path: &Path, main: Option<&Main>, context: &Context<'_>, source_f
         Ok(files) => files,
         Err(error) => {
             let severity = if given.is_some() { Severity::Error } else { Severity::Warning };
-            let why = files::cant_read(&directory, &error);
+            let text = format!("{} {}", directory.display(), files::why(&error));
             let line = given.map(|directory| directory.line);
-            context.report(severity, path, line, Some("routes_dir".to_owned()), why);
+            context.report(severity, path, line, Some("routes_dir".to_owned()), text);
             return Vec::new();
         }
     };
@@ -157,7 +157,7 @@ fn read_routes(path: &Path, main: Option<&Main>, context: &Context<'_>, source_f
         connectors: main.map(|main| &main.connectors),
     };
     let drafts: Vec<RouteDraft> = files.iter().filter_map(|file| read_route(file, surroundings, context)).collect();
-    route::check_all(context, &drafts);
+    route::check_all(context, &drafts, surroundings);
     source_files.extend(files);
     drafts.into_iter().filter_map(RouteDraft::into_route).collect()
 }
@@ -192,5 +192,49 @@ fn warn_of_modes(path: &Path, secret_line: Option<u32>, context: &Context<'_>) {
     if mode & OTHERS_WRITE != 0 {
         let text = format!("everybody may write to this file; chmod o-w {shown}");
         context.report(Severity::Warning, path, None, None, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    /// A shipped file with the keys in it that it shows as comments.
+    fn uncommented(name: &str) -> String {
+        let text = files::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(name)).unwrap();
+        let is_key = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line.len() > 1;
+        text.lines().map(|line| if is_key(line) { &line[1..] } else { line }).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Keys that the code asks for and the file doesn't have.
+    fn undocumented(text: &str, read: impl FnOnce(&Document<'_>, &raw::Section<'_>)) -> Vec<String> {
+        let environment = |_: &str| Some("x".to_owned());
+        let context = Context::new(PathBuf::new(), &environment);
+        let document = Document { path: Path::new("f"), text, context: &context };
+        let table = document.parse().unwrap();
+        let root = document.root(table.get_ref());
+        read(&document, &root);
+        let unknown = context.problems.take().into_iter().filter(|problem| problem.text.starts_with("unknown key"));
+        assert_eq!(unknown.collect::<Vec<_>>(), []);
+        let known = context.known.take();
+        assert!(known.len() > 20, "{known:?}");
+        known.into_iter().filter(|key| root.rendered(key).is_none()).collect()
+    }
+
+    #[test]
+    fn the_shipped_files_show_every_key() {
+        let nothing: [&str; 0] = [];
+        let of_process = undocumented(&uncommented("mqbridge.toml"), |_, root| {
+            process::read(root);
+            connector::read(&root.section("connectors"), "bridge01");
+            root.finish();
+        });
+        assert_eq!(of_process, nothing);
+        let of_route = undocumented(&uncommented("routes/orders.toml"), |document, root| {
+            route::read(document, root, Surroundings { machine: None, connectors: None });
+        });
+        assert_eq!(of_route, nothing);
     }
 }

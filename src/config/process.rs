@@ -169,7 +169,7 @@ fn read_queue_manager(section: &Section<'_>) -> QueueManagerConfig {
     let accept_as = accept_as.map(|name| name.value).collect();
     let state_dir = section.path("state_dir", FileUse::OurOwn);
     let listen = read_addresses(section, "listen", "0.0.0.0:1801");
-    if section.rendered("listen").is_some_and(|addresses| addresses.plain.is_empty()) {
+    if section.is_empty_list("listen") {
         section.fault("listen", "without an address nobody can send; write [\"0.0.0.0:1801\"]".to_owned());
     }
     let timeout = |key, default| section.time(key, ONE_SECOND..=ONE_HOUR).map_or(default, |time| time.value);

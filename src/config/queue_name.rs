@@ -21,19 +21,33 @@ pub(super) fn parse_local(text: &str, machine: Option<&QueueManagerConfig>) -> R
             Quoted(&address)
         ));
     }
-    let suffix = match &queue {
+    let (name, suffix) = match &queue {
         QueuePath::System(_) => return Err(format!("{} is a machine's own queue; nobody sends to it", Quoted(text))),
-        QueuePath::Private { suffix, .. } | QueuePath::Public { suffix, .. } => suffix,
+        QueuePath::Private { name, suffix } | QueuePath::Public { name, suffix } => (name, suffix),
     };
     if suffix.is_some() {
         return Err(format!("{} is a journal or sub-queue; nobody sends to it", Quoted(text)));
     }
-    if let QueuePath::Private { name, .. } = &queue
-        && name.eq_ignore_ascii_case(ORDER_QUEUE)
-    {
+    check_name(name).map_err(|why| format!("{} is not the name of a queue: {why}", Quoted(text)))?;
+    if matches!(queue, QueuePath::Private { .. }) && name.eq_ignore_ascii_case(ORDER_QUEUE) {
         return Err(format!("{} is the queue manager's own, for acknowledgments", Quoted(text)));
     }
     Ok(queue)
+}
+
+/// What Windows lets a queue be called (MS-MQMQ 2.1.1), letters of all languages included.
+fn check_name(name: &str) -> Result<(), &'static str> {
+    const MAX_CHARACTERS: usize = 124;
+    if name.eq_ignore_ascii_case("private$") {
+        return Err("private$\\ and the queue's own name are expected");
+    }
+    if name.encode_utf16().count() > MAX_CHARACTERS {
+        return Err("it has more than 124 characters");
+    }
+    if name.chars().any(|character| character.is_control() || matches!(character, '\\' | ';' | '+' | ',' | '"')) {
+        return Err("it can't hold a backslash, semicolon, plus, comma, quote or control character");
+    }
+    Ok(())
 }
 
 /// Where order acknowledgments go (MS-MQQB 2.2.4).

@@ -123,6 +123,11 @@ impl<'a> Section<'a> {
         self.lookup(key).is_some()
     }
 
+    /// Whether this key is a list with nothing in it.
+    pub(super) fn is_empty_list(&self, key: &str) -> bool {
+        self.lookup(key).and_then(|value| value.get_ref().as_array()).is_some_and(|items| items.is_empty())
+    }
+
     /// A section inside this one. Absent ones are empty.
     pub(super) fn section(&self, key: &'static str) -> Section<'a> {
         let path = self.path_of(key);

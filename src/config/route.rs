@@ -280,7 +280,7 @@ fn read_from_msmq(from: &Section<'_>, draft: &RouteDraft) -> Option<MsmqSource> 
 }
 
 fn read_senders(from: &Section<'_>, senders: Vec<At<String>>) -> Senders {
-    if senders.is_empty() {
+    if from.is_empty_list("senders") {
         from.fault("senders", "nobody may send; write senders = [\"everyone\"] or remove the route".to_owned());
     }
     if senders.iter().any(|sender| sender.value.eq_ignore_ascii_case("everyone")) {
@@ -378,7 +378,7 @@ fn read_to_msmq(from: &Section<'_>, to: &Section<'_>, security: &Section<'_>, co
 }
 
 /// Checks what concerns several routes: no two may receive for the same queue, whatever it is called.
-pub(super) fn check_all(context: &Context<'_>, drafts: &[RouteDraft]) {
+pub(super) fn check_all(context: &Context<'_>, drafts: &[RouteDraft], surroundings: Surroundings<'_>) {
     let mut names: HashMap<String, &RouteDraft> = HashMap::new();
     let mut queues: HashMap<String, &RouteDraft> = HashMap::new();
     let mut private_ids: HashMap<u32, &RouteDraft> = HashMap::new();
@@ -391,7 +391,9 @@ pub(super) fn check_all(context: &Context<'_>, drafts: &[RouteDraft]) {
         if let Some(other) = names.insert(draft.name.to_lowercase(), draft) {
             report(None, None, "the file's name differs only in case from that".to_owned(), other);
         }
-        if let Some(queue) = &draft.queue
+        // Without knowing who we are, queues of two machines can't be told apart.
+        if surroundings.machine.is_some()
+            && let Some(queue) = &draft.queue
             && let Some(other) = queues.insert(queue_name::identity(&queue.value), draft)
         {
             report(Some(queue.line), Some("from.queue"), format!("{} is also the queue", queue.value), other);
