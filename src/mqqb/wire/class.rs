@@ -69,6 +69,11 @@ classes! {
 }
 
 impl MessageClass {
+    /// Whether a message of this class answers another one: the named ones that say what became of it.
+    pub const fn is_acknowledgment(self) -> bool {
+        self.name().is_some() && !matches!(self, Self::NORMAL | Self::REPORT | Self::ORDER_ACK)
+    }
+
     /// Whether this says that a message was not delivered or not read.
     pub const fn is_negative(self) -> bool {
         self.0 & 0x8000 != 0

@@ -89,11 +89,11 @@ impl InternalHeader {
     /// Flags.CS.
     const REFUSED: u16 = 1 << 4;
     /// Flags.PT of a `SessionAck`.
-    pub(super) const SESSION_ACK: u16 = 0x1;
+    pub const SESSION_ACK: u16 = 0x1;
     /// Flags.PT of an `EstablishConnection`.
-    pub(super) const ESTABLISH_CONNECTION: u16 = 0x2;
+    pub const ESTABLISH_CONNECTION: u16 = 0x2;
     /// Flags.PT of a `ConnectionParameters`.
-    pub(super) const CONNECTION_PARAMETERS: u16 = 0x3;
+    pub const CONNECTION_PARAMETERS: u16 = 0x3;
 
     /// The header of a packet that we make.
     const fn new(base_flags: u16, refused: bool) -> Self {
@@ -135,7 +135,7 @@ impl InternalHeader {
     }
 
     /// `InternalHeader.Flags` as a whole.
-    pub(super) const fn flags(&self, packet_type: u16) -> u16 {
+    pub const fn flags(&self, packet_type: u16) -> u16 {
         let refused = if self.refused { Self::REFUSED } else { 0 };
         self.unused_flags & !Self::PACKET_TYPE & !Self::REFUSED | packet_type | refused
     }

@@ -22,7 +22,7 @@ impl Ping {
     pub const REFUSED: u16 = 1 << 1;
 
     /// `Signature`.
-    const SIGNATURE: u16 = 0x5548;
+    pub const SIGNATURE: u16 = 0x5548;
 
     /// Reads a datagram; `None` for what is no ping, which is dropped without an answer. Bytes after the ping are
     /// ignored.

@@ -306,6 +306,25 @@ impl UserMessage {
         self.complete(&self.user.destination)
     }
 
+    /// The destination queue in the packet's own words: a direct name as it stands there, a name by GUID as
+    /// [`FormatName`] prints it.
+    pub fn destination_text(&self) -> Option<String> {
+        self.text(&self.user.destination)
+    }
+
+    /// The administration queue, likewise.
+    pub fn admin_queue_text(&self) -> Option<String> {
+        self.text(&self.user.admin)
+    }
+
+    /// The response queue, likewise.
+    pub fn response_queue_text(&self) -> Option<String> {
+        match &self.user.response {
+            QueueField::SameAsAdmin => self.admin_queue_text(),
+            response => self.text(response),
+        }
+    }
+
     /// The administration queue, with private numbers made complete by the machine they are on.
     pub fn admin_queue(&self) -> Option<FormatName> {
         self.complete(&self.user.admin)
@@ -317,6 +336,13 @@ impl UserMessage {
         match &self.user.response {
             QueueField::SameAsAdmin => self.admin_queue(),
             response => self.complete(response),
+        }
+    }
+
+    fn text(&self, queue: &QueueField) -> Option<String> {
+        match queue {
+            QueueField::Direct(direct) => Some(format!("DIRECT={}", direct.name)),
+            queue => self.complete(queue).map(|name| name.to_string()),
         }
     }
 

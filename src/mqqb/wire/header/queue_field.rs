@@ -130,6 +130,31 @@ impl QueuePlace {
 }
 
 impl QueueField {
+    /// The field on the wire without its padding, as the default reading of A-02 signs it.
+    pub fn to_wire(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        self.write(&mut out);
+        out.freeze()
+    }
+
+    fn write(&self, out: &mut BytesMut) {
+        match self {
+            Self::None | Self::SameAsAdmin => {}
+            Self::PrivateOnSource(id) | Self::PrivateOnDestination(id) | Self::PrivateOnAdminHost(id) => {
+                out.put_u32_le(*id);
+            }
+            Self::Public(queue) => out.guid(*queue),
+            Self::Private { machine, id } => {
+                out.guid(*machine);
+                out.put_u32_le(*id);
+            }
+            Self::Direct(direct) => {
+                out.put_u16_le(direct.count() as u16);
+                out.text(&direct.name);
+            }
+        }
+    }
+
     /// Reads the field that the flags announce at `place`, in a header that begins at `start`.
     pub(super) fn decode(
         place: QueuePlace,
@@ -156,22 +181,20 @@ impl QueueField {
     /// Appends the field to a header that begins at `start`.
     pub(super) fn encode(&self, place: QueuePlace, start: usize, out: &mut BytesMut) -> Result<(), Malformed> {
         place.code(u32::from(self.type_code()) << place.shift)?;
-        match self {
-            Self::None | Self::SameAsAdmin => {}
-            Self::PrivateOnSource(id) | Self::PrivateOnDestination(id) | Self::PrivateOnAdminHost(id) => {
-                out.put_u32_le(*id)
-            }
-            Self::Public(queue) => out.guid(*queue),
-            Self::Private { machine, id } => {
-                out.guid(*machine);
-                out.put_u32_le(*id);
-            }
-            Self::Direct(DirectField { name, padding }) => {
-                out.put_u16_le(size_field(name.units() * 2 + 2 /* NUL */, u16::MAX.into(), place.count)?);
-                out.text(name);
-                out.pad(start, padding);
-            }
+        if let Self::Direct(direct) = self {
+            let _: u16 = size_field(direct.count(), u16::MAX.into(), place.count)?;
+        }
+        self.write(out);
+        if let Self::Direct(direct) = self {
+            out.pad(start, &direct.padding);
         }
         Ok(())
+    }
+}
+
+impl DirectField {
+    /// `Count`: bytes of the name with its NUL.
+    pub const fn count(&self) -> usize {
+        self.name.units() * 2 + 2 /* NUL */
     }
 }
