@@ -233,13 +233,40 @@ fn an_acknowledgment_that_is_due_rides_on_a_message() {
     let [Packet::User(first), Packet::User(second)] = said.as_slice() else { panic!("{said:?}") };
     assert_eq!(first.session.unwrap().header, header(33, 1, u32::MAX, 1, 0));
     assert!(second.session.is_none());
-    // Nothing settled, nothing to say, though the timer is over.
     script.wait(500 * MILLISECOND);
     assert_eq!(script.acks(), [header(33, 33, 1, 2, 0)]);
+}
+
+#[test]
+fn nothing_settled_nothing_to_say() {
+    let mut script = Script::open_acceptor();
     script.message(true);
+    for token in 1..=6 {
+        script.wait(90 * MILLISECOND);
+        assert!(script.send(token, false));
+        let said = script.said();
+        assert!(matches!(said.as_slice(), [Packet::User(message)] if message.session.is_none()), "{token}: {said:?}");
+    }
+}
+
+#[test]
+fn what_settles_after_the_timer_is_acknowledged_at_once_and_to_the_last() {
+    let mut script = Script::open(SessionSettings { window: 200, ..SETTINGS }, 200);
+    script.messages(70, true);
+    script.take_received();
     script.wait(SECOND);
-    assert!(script.send(3, false));
-    assert!(matches!(script.said().as_slice(), [Packet::User(message)] if message.session.is_none()));
+    script.settle_all();
+    assert_eq!(
+        script.acks().iter().map(|ack| ack.recoverable_ack_bits).collect::<Vec<_>>(),
+        [u32::MAX, u32::MAX, bits(6)]
+    );
+    // And then the timer has its time again.
+    script.message(true);
+    script.take_received();
+    script.settle_all();
+    assert_eq!(script.acks(), []);
+    script.wait(500 * MILLISECOND);
+    assert_eq!(script.acks().len(), 1);
 }
 
 #[test]
