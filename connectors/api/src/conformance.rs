@@ -65,11 +65,11 @@ pub trait Rig: Send + Sync {
     }
 }
 
-/// Makes a test of every check. The expression, evaluated in each test, makes the rig; it may await. The crate needs
-/// tokio with `macros` and `rt-multi-thread`.
+/// Makes a test of every check. `$rig` is an `async fn(check: &str) -> impl Rig` that makes the rig for the check of that
+/// name. The crate needs tokio with `macros` and `rt-multi-thread`.
 #[macro_export]
 macro_rules! conformance_tests {
-    ($rig:expr) => {
+    ($rig:path) => {
         $crate::conformance_tests! { $rig =>
             confirms_what_has_arrived
             keeps_the_order_of_the_calls
@@ -88,11 +88,11 @@ macro_rules! conformance_tests {
             probes_once_with_a_sentence
         }
     };
-    ($rig:expr => $($check:ident)*) => {
+    ($rig:path => $($check:ident)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $check() {
-                $crate::conformance::$check(&$rig).await;
+                $crate::conformance::$check(&$rig(stringify!($check)).await).await;
             }
         )*
     };
@@ -462,8 +462,8 @@ fn check_silence<R: Rig>(rig: &R, text: &str) {
     }
 }
 
-/// A message that is told by its number.
-fn numbered(address: &Address, number: usize) -> Message {
+/// A plain message that is told by its number: for a connector's own tests too.
+pub fn numbered(address: &Address, number: usize) -> Message {
     let mut headers = Headers::new();
     headers.set("msmq-label", Value::Text(format!("message {number}")));
     Message {
@@ -481,7 +481,8 @@ fn numbered(address: &Address, number: usize) -> Message {
     }
 }
 
-fn numbers(arrived: &[Arrived]) -> Vec<usize> {
+/// The numbers of [`numbered`] messages.
+pub fn numbers(arrived: &[Arrived]) -> Vec<usize> {
     let number = |one: &Arrived| one.message_id.as_deref()?.rsplit_once('\\')?.1.parse().ok();
     arrived.iter().map(|one| number(one).expect("a message of the check's own")).collect()
 }

@@ -7,7 +7,11 @@ use connector_api::conformance::{Arrived, Rig};
 use connector_api::memory::{MemorySystem, Treatment};
 use connector_api::{Address, Connector, conformance_tests};
 
-conformance_tests!(Memory::default());
+conformance_tests!(memory);
+
+async fn memory(_check: &str) -> Memory {
+    Memory::default()
+}
 
 #[derive(Default)]
 struct Memory {

@@ -1,0 +1,11 @@
+//! The connector against real RabbitMQ nodes.
+//!
+//! Tests that leave their broker as they found it share one. Those that crash, freeze or block theirs take turns on
+//! another.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+
+mod conformance;
+mod faults;
+mod peer;
+mod refusals;
+mod tls;
