@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use bytes::{Bytes, BytesMut};
 use mqbridge::admin::describe::{packet_to_json, ping_to_json};
@@ -267,18 +268,24 @@ fn the_beginning_of_a_packet_waits_for_the_rest() {
     }
 }
 
+/// All packets that decode, apart and one after the other.
+static STREAM: LazyLock<(Vec<Bytes>, Bytes)> = LazyLock::new(|| {
+    let sent: Vec<Bytes> = vectors()
+        .into_iter()
+        .filter(|vector| !vector.is_datagram && matches!(vector.verdict(), "accept" | "reject"))
+        .map(|vector| vector.packet)
+        .collect();
+    let stream = sent.concat().into();
+    (sent, stream)
+});
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// However TCP delivers them, packets come out as they were put in.
     #[test]
     fn a_stream_is_cut_between_packets(sizes in prop::collection::vec(1_usize..6000, 1..400)) {
-        let sent: Vec<Bytes> = vectors()
-            .into_iter()
-            .filter(|vector| !vector.is_datagram && matches!(vector.verdict(), "accept" | "reject"))
-            .map(|vector| vector.packet)
-            .collect();
-        let stream: Bytes = sent.concat().into();
+        let (sent, stream) = &*STREAM;
         let cutter = FrameCutter::new(MAX_PACKET_SIZE);
         let (mut buffer, mut received, mut at) = (BytesMut::new(), Vec::new(), 0);
         for size in sizes.iter().cycle() {
@@ -293,6 +300,6 @@ proptest! {
             }
         }
         prop_assert!(buffer.is_empty());
-        prop_assert_eq!(received, sent);
+        prop_assert_eq!(&received, sent);
     }
 }

@@ -8,6 +8,10 @@ use serde_json::{Map, Value};
 /// Hex digits of a byte string that are shown.
 const SHOWN_DIGITS: usize = 64;
 
+/// Fields that JSON has and people do without: what they need of them is said by another field.
+const WIRE_DETAILS: [&str; 7] =
+    ["padding", "field", "direct_name", "count", "label_raw", "format_name_list", "padding_inside_header_size"];
+
 pub(super) fn render(piece: &Value) -> String {
     let mut text = Text::default();
     if let Value::Object(fields) = piece {
@@ -45,7 +49,7 @@ impl Text {
 
     /// Fields that are there; absent headers are left out.
     fn fields<'a>(&mut self, depth: usize, fields: impl Iterator<Item = (&'a String, &'a Value)>) {
-        for (key, value) in fields {
+        for (key, value) in fields.filter(|(key, _)| !WIRE_DETAILS.contains(&key.as_str())) {
             let name = key.replace('_', " ");
             match value {
                 Value::Null => {}
@@ -105,22 +109,24 @@ fn number_in_words(key: &str, number: u64) -> String {
     }
 }
 
-/// Texts of applications can hold anything, line ends and escape sequences of terminals included.
 fn string(key: &str, text: &str) -> String {
     match key {
-        "label" | "header" | "body" | "format_name" | "direct_name" | "name" => {
-            let mut safe = String::with_capacity(text.len());
-            for character in text.chars() {
-                if character.is_control() {
-                    safe.extend(character.escape_debug());
-                } else {
-                    safe.push(character);
-                }
-            }
-            safe
-        }
+        "label" | "header" | "body" | "format_name" | "name" => safe(text.chars()),
         _ => digits(text),
     }
+}
+
+/// Texts of applications can hold anything, line ends and escape sequences of terminals included.
+fn safe(characters: impl Iterator<Item = char>) -> String {
+    let mut safe = String::new();
+    for character in characters {
+        if character.is_control() {
+            safe.extend(character.escape_debug());
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
 }
 
 /// The beginning of a long row of digits.
@@ -143,7 +149,10 @@ fn object(fields: &Map<String, Value>) -> Option<String> {
     if let Some(length) = number("length") {
         return Some(match (text("hex"), text("sha256")) {
             (Some(""), _) => "empty".to_owned(),
-            (Some(hex), _) => format!("{length} bytes, {}", digits(hex)),
+            (Some(hex), _) => match readable(hex) {
+                Some(readable) => format!("{length} bytes, \"{readable}\""),
+                None => format!("{length} bytes, {}", digits(hex)),
+            },
             (None, Some(hash)) => format!("{length} bytes, SHA-256 {hash}"),
             (None, None) => format!("{length} bytes"),
         });
@@ -155,6 +164,31 @@ fn object(fields: &Map<String, Value>) -> Option<String> {
         return Some(format!("{ordinal} of {timestamp} ({})", text("hex").unwrap_or_default()));
     }
     None
+}
+
+/// The beginning of a byte string that is a text in UTF-8 or UTF-16.
+fn readable(hex: &str) -> Option<String> {
+    const SHOWN_CHARACTERS: usize = 120;
+    let digits: Vec<u8> = hex.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
+    let bytes: Vec<u8> =
+        digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+    let is_plain = |character: char| !character.is_control() || matches!(character, '\r' | '\n' | '\t');
+    let plain = |text: &String| text.chars().all(is_plain);
+    let text = String::from_utf8(bytes.clone()).ok().filter(plain).or_else(|| utf16(&bytes).filter(plain))?;
+    let mut shown = safe(text.chars().take(SHOWN_CHARACTERS));
+    if text.chars().nth(SHOWN_CHARACTERS).is_some() {
+        shown.push('…');
+    }
+    Some(shown)
+}
+
+/// A UTF-16 text in an alphabet near Latin. In others every other ciphertext is one.
+fn utf16(bytes: &[u8]) -> Option<String> {
+    const BEHIND_CYRILLIC: u16 = 0x0530;
+    let (units, rest) = bytes.as_chunks();
+    let units: Vec<u16> = units.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
+    let is_near = rest.is_empty() && units.iter().all(|unit| *unit < BEHIND_CYRILLIC);
+    is_near.then(|| String::from_utf16_lossy(&units))
 }
 
 /// The number, the flags that are set by name, and the parts that are more than a bit.

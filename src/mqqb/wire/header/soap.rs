@@ -20,7 +20,8 @@ pub struct SoapSection {
     pub reserved: u16,
     /// The text. `None` is a length of 0, `Some` of the empty text a length of 1.
     pub text: Option<WideText>,
-    /// The bytes after it, up to the next multiple of 4; none when the sender does not align.
+    /// The bytes after it, up to the next multiple of 4; none when the sender does not align. Written as they
+    /// are: [`SoapSection::new`] makes the right ones.
     pub padding: Bytes,
 }
 
@@ -55,7 +56,7 @@ impl SoapHeader {
             out.pad(start, &self.header.padding);
         }
         self.body.encode(&BODY, out)?;
-        out.pad(start, &self.body.padding);
+        out.put_slice(&self.body.padding);
         Ok(())
     }
 }

@@ -1,0 +1,4 @@
+//! What must hold for any input. The fuzz targets are one call each into [`oracles`], and the ordinary tests replay
+//! the corpora through the same functions.
+
+pub mod oracles;
