@@ -4,10 +4,11 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use connector_amqp091::{Amqp091Config, Amqp091Connector, BrokerUri, TlsFiles};
 use connector_api::Connector;
 use mqbridge::admin::commands;
 use mqbridge::cli::{self, Cli, Command, ConfigArgs, Exit, Surroundings};
-use mqbridge::config::ConnectorConfig;
+use mqbridge::config::{AmqpUri, ConnectorConfig};
 use mqbridge::{daemon, telemetry};
 
 fn main() -> ExitCode {
@@ -39,7 +40,24 @@ fn main() -> ExitCode {
 /// The foreign systems that are built in.
 fn connector(name: &str, config: &ConnectorConfig) -> Result<Arc<dyn Connector>, String> {
     match config {
-        ConnectorConfig::Amqp091(config) => todo!("{name} {config:?}"),
+        ConnectorConfig::Amqp091(config) => {
+            let uris = config.uris.read()?;
+            let parse = |uri: &AmqpUri| uri.expose().parse::<BrokerUri>().map_err(|error| error.to_string());
+            let uris = uris.iter().map(parse).collect::<Result<_, _>>()?;
+            let client = config.tls.client.as_ref();
+            let config = Amqp091Config {
+                tls: TlsFiles {
+                    ca_file: config.tls.ca_file.clone(),
+                    cert_file: client.map(|client| client.cert_file.clone()),
+                    key_file: client.map(|client| client.key_file.clone()),
+                },
+                heartbeat: config.heartbeat,
+                connection_name: config.connection_name.clone(),
+                ..Amqp091Config::new(name, uris)
+            };
+            let connector = Amqp091Connector::new(config).map_err(|error| error.to_string())?;
+            Ok(Arc::new(connector))
+        }
     }
 }
 

@@ -104,13 +104,6 @@ impl Received {
         }
     }
 
-    pub(crate) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
-        match self.header(name)? {
-            AMQPValue::ByteArray(bytes) => Some(bytes.as_slice().to_vec()),
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         match self.header(name)? {
             AMQPValue::Boolean(value) => Some(*value),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::broker::{Application, unique};
-use crate::process::{Site, route};
+use crate::process::Site;
 use crate::sender::{connect, runtime, send_all};
 use testkit::SharedBroker;
 
@@ -37,7 +37,8 @@ routing_key = "captured.{{queue}}.{{label}}"
         let application = Application::declare(&uri, &exchange).await;
         let bridge = site.start();
         let mut dialed = connect(bridge.address).await.unwrap();
-        let sending = send_all(&mut dialed, &[(captured(), false)]);
+        let packets = [(captured(), false)];
+        let sending = send_all(&mut dialed, &packets);
         tokio::time::timeout(Duration::from_secs(30), sending).await.unwrap().unwrap();
         let message = &application.receive(1).await[0];
 
@@ -46,7 +47,7 @@ routing_key = "captured.{{queue}}.{{label}}"
         assert_eq!(message.text("msmq-label").unwrap(), "mqsender label");
         assert_eq!(message.text("msmq-destination").unwrap(), r"DIRECT=OS:a04bm02\q");
         assert_eq!(message.text("msmq-source-machine").unwrap(), "557358d1-9150-9595-4997-b6e611ea26c6");
-        assert_eq!(message.text("msmq-sender-id").unwrap(), "S-1-5-21-3181267629-1039849782-3662063203-1000");
+        assert_eq!(message.text("msmq-sender-id").unwrap(), "S-1-5-21-3181267629-1039849782-3663111779-1000");
         assert_eq!(message.flag("msmq-authenticated"), Some(false));
         assert_eq!(message.flag("msmq-redelivered"), Some(false));
         assert_eq!(message.number("msmq-body-type"), Some(8));

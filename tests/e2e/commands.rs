@@ -23,7 +23,7 @@ fn wrong_configuration_shows_all_problems_at_once_and_exits_with_78() {
     for command in ["check", "run"] {
         let (code, _, errors) = run(&[command, "--config", config.to_str().unwrap()]);
         assert_eq!(code, 78, "{command}: {errors}");
-        for wanted in ["quota", "{lable}", "sendrs"] {
+        for wanted in ["quota", "lable", "sendrs"] {
             assert!(errors.contains(wanted), "{command}: no word of {wanted} in: {errors}");
         }
     }
@@ -171,13 +171,13 @@ fn unroutable_messages_wait_or_are_set_aside_as_the_route_says() {
 #[test]
 fn a_full_queue_closes_sessions_or_refuses_as_the_route_says() {
     let uri = SharedBroker::uri().unwrap();
-    let hold = route("hold", &unique("full"), "x", "quota = \"2 KiB\"", "");
-    let refuse = route("refuse", &unique("full"), "x", "quota = \"2 KiB\"\non_quota = \"refuse\"", "");
+    let hold = route("hold", &unique("full"), "x", "quota = \"1 MiB\"", "");
+    let refuse = route("refuse", &unique("full"), "x", "quota = \"1 MiB\"\non_quota = \"refuse\"", "");
     let site = Site::new(&uri, "", &[("hold", &hold), ("refuse", &refuse)]);
     let bridge = site.start();
     let large = |queue, ordinal| {
         let mut message = message(queue, ordinal);
-        message.properties.body = vec![7; 1000].into();
+        message.properties.body = vec![7; 600_000].into();
         message
     };
     deliver(bridge.address, &[large("refuse", 1), large("refuse", 2)]);

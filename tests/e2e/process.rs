@@ -43,6 +43,7 @@ socket = "admin.sock"
 [log]
 format = "json"
 level = "info"
+repeat_limit = 100000
 "#
         );
         let text = if process.contains("ping =") { text } else { text.replace("listen =", "ping = []\nlisten =") };
@@ -142,10 +143,6 @@ impl Bridge {
 
     pub(crate) fn log(&self) -> Vec<Value> {
         self.log.lines.lock().unwrap().clone()
-    }
-
-    pub(crate) fn events(&self, event: &str) -> Vec<Value> {
-        self.log().into_iter().filter(|line| line["event"] == event).collect()
     }
 
     pub(crate) fn pid(&self) -> u32 {
