@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 pub use identify::{id, init};
 pub use send::{Delivery, Lifetime, SendArgs};
-pub use verify::check;
+pub use verify::{check, load};
 pub use version::{VERSION, version};
 
 /// An MSMQ queue manager for Linux that bridges to RabbitMQ.
@@ -68,11 +68,15 @@ pub enum Command {
     Send(Box<SendArgs>),
 
     /// Show routes, queues, sessions and connectors of the running bridge
-    #[command(after_help = "Examples:\n  mqbridge status --config /etc/mqbridge/mqbridge.toml\n  mqbridge status --json")]
+    #[command(
+        after_help = "Examples:\n  mqbridge status --config /etc/mqbridge/mqbridge.toml\n  mqbridge status --json"
+    )]
     Status(JsonArgs),
 
     /// Show a packet in words
-    #[command(after_help = "Examples:\n  mqbridge decode packet.bin\n  xxd -r -p packet.hex | mqbridge decode - --json")]
+    #[command(
+        after_help = "Examples:\n  mqbridge decode packet.bin\n  xxd -r -p packet.hex | mqbridge decode - --json"
+    )]
     Decode(DecodeArgs),
 
     /// Show version, commit and features

@@ -14,6 +14,14 @@ pub struct SendArgs {
     #[arg(long, value_name = "FORMATNAME", value_parser = FormatName::from_str)]
     pub to: FormatName,
 
+    /// The machine to connect to, when it is not the one in the queue's name
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+
+    /// Its port
+    #[arg(long, value_name = "PORT", default_value_t = 1801)]
+    pub port: u16,
+
     /// The label, at most 249 characters
     #[arg(long, value_name = "TEXT", default_value = "", value_parser = label)]
     pub label: String,

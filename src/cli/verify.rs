@@ -16,7 +16,7 @@ pub fn check(args: &ConfigArgs, surroundings: &mut Surroundings<'_>) -> Result<C
 }
 
 /// Reads a configuration and looks at the files it names; shows what is wrong.
-pub(super) fn load(path: &Path, surroundings: &mut Surroundings<'_>) -> Result<Config, Exit> {
+pub fn load(path: &Path, surroundings: &mut Surroundings<'_>) -> Result<Config, Exit> {
     let loaded = config::load(path, surroundings.environment);
     let (problems, config) = match loaded {
         Ok(config) => (config.inspect(), Some(config)),
