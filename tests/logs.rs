@@ -365,6 +365,7 @@ fn the_log_of_a_process() {
     if std::env::var_os("MQBRIDGE_TEST_LOG").is_none() {
         return;
     }
+    std::panic::set_hook(Box::new(|_| std::process::exit(1)));
     let handle = log::init(&LogConfig { format: LogFormat::Json, ..LogConfig::default() }).unwrap();
     assert!(matches!(log::init(&LogConfig::default()), Err(log::LogError::AlreadyStarted)));
     for number in 0..20_000 {

@@ -149,3 +149,12 @@ tls.ca_file = \"ca.pem\"
     assert_eq!(rabbit.uris.read().unwrap().len(), 2);
     assert!(!files.dir.path().join("state").exists(), "reading a configuration makes nothing");
 }
+
+#[test]
+fn files_of_windows_editors_are_read() {
+    let windows = |text: &str| format!("\u{FEFF}{}", text.replace('\n', "\r\n"));
+    Files::new(&windows(MAIN)).with("routes/orders.toml", &windows(ROUTE)).with_nothing_wrong();
+    let faulty = windows(&ROUTE.replace("exchange", "exchnage"));
+    let lines = Files::new(MAIN).with("routes/orders.toml", &faulty).problems();
+    assert!(lines[1].starts_with("routes/orders.toml:5: to.exchnage: unknown key"), "{lines:?}");
+}
