@@ -85,6 +85,23 @@ fn faults_of_the_main_file_are_named_with_line_and_remedy() {
              private_key_file in [keys]",
         ),
         (
+            "[keys.enhanced]\nprivate_key_file = \"x\"",
+            "mqbridge.toml:4: keys.enhanced: is not supported by this version; one key serves all providers: write \
+             private_key_file in [keys]",
+        ),
+        (
+            "[directory]\npath = \"directory.toml\"",
+            "mqbridge.toml:5: warning: directory.path: has no effect in this version: nothing is looked up in a directory",
+        ),
+        (
+            "[key_cache]\nmachines = 1",
+            "mqbridge.toml:5: warning: key_cache.machines: 1 has no effect in this version: no body is opened",
+        ),
+        (
+            "[key_cache]\nkeys_per_machine = 1",
+            "mqbridge.toml:5: warning: key_cache.keys_per_machine: 1 has no effect in this version: no body is opened",
+        ),
+        (
             "[key_cache]\nlifetime = \"1h\"",
             "mqbridge.toml:5: warning: key_cache.lifetime: \"1h\" has no effect in this version: no body is opened",
         ),
