@@ -3,6 +3,7 @@
 use super::{MAIN, ROUTE, main_with, route_from, route_to, wrong_in_main, wrong_in_route};
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn faults_of_the_main_file_are_named_with_line_and_remedy() {
     for (line, expected) in [
         ("max_sesions = 1", "mqbridge.toml:4: queue_manager.max_sesions: unknown key; did you mean \"max_sessions\"?"),
