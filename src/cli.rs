@@ -68,11 +68,15 @@ pub enum Command {
     Send(Box<SendArgs>),
 
     /// Show routes, queues, sessions and connectors of the running bridge
-    #[command(after_help = "Examples:\n  mqbridge status --config /etc/mqbridge/mqbridge.toml\n  mqbridge status --json")]
+    #[command(
+        after_help = "Examples:\n  mqbridge status --config /etc/mqbridge/mqbridge.toml\n  mqbridge status --json"
+    )]
     Status(JsonArgs),
 
     /// Show a packet in words
-    #[command(after_help = "Examples:\n  mqbridge decode packet.bin\n  xxd -r -p packet.hex | mqbridge decode - --json")]
+    #[command(
+        after_help = "Examples:\n  mqbridge decode packet.bin\n  xxd -r -p packet.hex | mqbridge decode - --json"
+    )]
     Decode(DecodeArgs),
 
     /// Show version, commit and features

@@ -4,9 +4,9 @@
 //! private queues. A new GUID is a new machine, so that one is made only when there is none: a damaged file is an
 //! error. Files are written beside their place, synced, and linked into it; whoever comes second finds the first one's.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -158,7 +158,9 @@ impl Identity {
         let path = state_dir.join(IDENTITY_FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Err(IdentityError::Absent(state_dir.to_owned())),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                return Err(IdentityError::Absent(state_dir.to_owned()));
+            }
             Err(why) if why.kind() == io::ErrorKind::InvalidData => {
                 return Err(IdentityError::Damaged { path, why: "it is not a text".to_owned() });
             }
@@ -181,7 +183,7 @@ impl Identity {
             public_keys: vec![PublicKeyCard {
                 bits: public.bits(),
                 pem: public.to_pem()?,
-                publickeyblob: public.to_blob().iter().map(|byte| format!("{byte:02x}")).collect(),
+                publickeyblob: hexadecimal(&public.to_blob()),
             }],
         })
     }
@@ -207,10 +209,17 @@ pub struct IdentityCard {
 pub struct PublicKeyCard {
     /// Bits of the modulus.
     pub bits: usize,
-    /// SubjectPublicKeyInfo.
+    /// `SubjectPublicKeyInfo`.
     pub pem: String,
     /// PUBLICKEYBLOB (MS-MQQB 2.4.1), hexadecimal.
     pub publickeyblob: String,
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// For people.
@@ -307,7 +316,8 @@ fn remove_leftovers(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let bytes = name.as_encoded_bytes();
-        let is_leftover = [IDENTITY_FILE, KEY_FILE].iter().any(|file| bytes.starts_with(format!(".{file}.").as_bytes()));
+        let is_leftover =
+            [IDENTITY_FILE, KEY_FILE].iter().any(|file| bytes.starts_with(format!(".{file}.").as_bytes()));
         if is_leftover && bytes.ends_with(LEFTOVER.as_bytes()) {
             let _ = fs::remove_file(entry.path());
         }

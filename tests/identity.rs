@@ -134,7 +134,7 @@ fn a_damaged_identity_is_an_error_and_stays_as_it_is() {
         (b"\n".to_vec(), "it is empty"),
         (vec![0; 128], "control"),
         (vec![0xFF; 128], "it is not a text"),
-        (file(guid)[..30].as_bytes().to_vec(), ""),
+        (file(guid).as_bytes()[..30].to_vec(), ""),
         (file(null).into_bytes(), "its GUID is null"),
         (file(&guid[1..]).into_bytes(), "is not a GUID"),
         (file(guid).replace("created", "made").into_bytes(), "missing field `created`"),
@@ -198,8 +198,7 @@ fn a_state_directory_that_can_not_be_made_is_named() {
 /// What a command prints on stdout and stderr, and how it ends.
 fn run(command: impl FnOnce(&mut Surroundings<'_>) -> Exit) -> (Exit, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let exit =
-        command(&mut Surroundings { out: &mut out, err: &mut err, environment: &|_| None, now: NOW });
+    let exit = command(&mut Surroundings { out: &mut out, err: &mut err, environment: &|_| None, now: NOW });
     (exit, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
@@ -227,12 +226,15 @@ fn commands_make_and_show_the_identity() {
     let identity = Identity::open(&dir.path().join("state"), None).unwrap();
     let place = dir.path().join("state");
     assert_eq!(exit, Exit::Done);
-    assert_eq!(out, format!("made identity {} in {}\nmade key {}/qm.pem\n", identity.guid, place.display(), place.display()));
+    assert_eq!(
+        out,
+        format!("made identity {} in {}\nmade key {}/qm.pem\n", identity.guid, place.display(), place.display())
+    );
     let (exit, out, _) = run(|surroundings| cli::init(&args, surroundings));
     assert_eq!(exit, Exit::Done);
     assert!(out.starts_with("kept identity ") && out.contains("\nkept key "), "{out}");
 
-    let blob: String = identity.key.public().to_blob().iter().map(|byte| format!("{byte:02x}")).collect();
+    let blob = identity.key.public().to_blob().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     let pem = identity.key.public().to_pem().unwrap();
     let (exit, out, _) = run(|surroundings| cli::id(&show(false), surroundings));
     assert_eq!(exit, Exit::Done);

@@ -103,12 +103,15 @@ fn text_is_one_readable_line() {
         tracing::info!(event = "started");
         tracing::error!(event = "store_failed", answer = "a=b", path = %r#"C:\a "b""#, "the store failed");
     });
-    assert_eq!(lines, [
-        "2026-11-30T06:22:23.123Z  WARN message_refused route=orders class=NACK_BAD_DST_Q queue=private$\\orders attempt=3 \
+    assert_eq!(
+        lines,
+        [
+            "2026-11-30T06:22:23.123Z  WARN message_refused route=orders class=NACK_BAD_DST_Q queue=private$\\orders attempt=3 \
          elapsed_ms=1.5 reason=\"no such queue\" redelivered=false label=\"\"  refused a message",
-        "2026-11-30T06:22:23.123Z  INFO started",
-        "2026-11-30T06:22:23.123Z ERROR store_failed answer=\"a=b\" path=\"C:\\\\a \\\"b\\\"\"  the store failed",
-    ]);
+            "2026-11-30T06:22:23.123Z  INFO started",
+            "2026-11-30T06:22:23.123Z ERROR store_failed answer=\"a=b\" path=\"C:\\\\a \\\"b\\\"\"  the store failed",
+        ]
+    );
 }
 
 #[test]
@@ -120,14 +123,20 @@ fn json_is_flat_and_keeps_types() {
         );
         tracing::info!(event = "started");
     });
-    assert_eq!(objects[0], json!({
-        "ts": "2026-11-30T06:22:23.123Z", "level": "warn", "event": "message_refused", "route": "orders", "attempt": 3,
-        "offset": -7, "big": u64::MAX, "ratio": 0.5, "endless": "inf", "redelivered": true, "reason": "Some(\"x\")",
-        "type": "a", "message": "refused a message",
-    }));
+    assert_eq!(
+        objects[0],
+        json!({
+            "ts": "2026-11-30T06:22:23.123Z", "level": "warn", "event": "message_refused", "route": "orders", "attempt": 3,
+            "offset": -7, "big": u64::MAX, "ratio": 0.5, "endless": "inf", "redelivered": true, "reason": "Some(\"x\")",
+            "type": "a", "message": "refused a message",
+        })
+    );
     assert_eq!(objects[1], json!({ "ts": "2026-11-30T06:22:23.123Z", "level": "info", "event": "started" }));
     let first = Log::json().lines(|| refuse("orders")).remove(0);
-    assert!(first.starts_with("{\"ts\":\"2026-11-30T06:22:23.123Z\",\"level\":\"warn\",\"event\":\"message_refused\","), "{first}");
+    assert!(
+        first.starts_with("{\"ts\":\"2026-11-30T06:22:23.123Z\",\"level\":\"warn\",\"event\":\"message_refused\","),
+        "{first}"
+    );
 }
 
 #[test]
@@ -146,13 +155,19 @@ fn no_peer_can_forge_a_line() {
         let (text, json) = (Log::text(), Log::json());
         let act = || tracing::warn!(event = "message_refused", label = %value, reason = value, "{value}");
         for line in text.lines(act).iter().chain(&json.lines(act)) {
-            assert!(!line.chars().any(|character| {
-                character.is_control() || matches!(character, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-            }), "{line:?}");
+            assert!(
+                !line.chars().any(|character| {
+                    character.is_control() || matches!(character, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+                }),
+                "{line:?}"
+            );
         }
         let objects = json.objects(act);
         assert_eq!(objects.len(), 1);
-        assert_eq!((&objects[0]["label"], &objects[0]["reason"], &objects[0]["message"]), (&json!(value), &json!(value), &json!(value)));
+        assert_eq!(
+            (&objects[0]["label"], &objects[0]["reason"], &objects[0]["message"]),
+            (&json!(value), &json!(value), &json!(value))
+        );
     }
 }
 
@@ -161,9 +176,12 @@ fn fields_can_not_take_the_place_of_ours() {
     let objects = Log::json().objects(|| {
         tracing::warn!(event = "x", ts = "never", level = 7, "a message");
     });
-    assert_eq!(objects[0], json!({
-        "ts": "2026-11-30T06:22:23.123Z", "level": "warn", "event": "x", "ts_": "never", "level_": 7, "message": "a message",
-    }));
+    assert_eq!(
+        objects[0],
+        json!({
+            "ts": "2026-11-30T06:22:23.123Z", "level": "warn", "event": "x", "ts_": "never", "level_": 7, "message": "a message",
+        })
+    );
 }
 
 #[test]
@@ -196,13 +214,16 @@ fn libraries_speak_up_only_when_something_is_wrong_and_never_show_a_message() {
     let warning = "2026-11-30T06:22:23.123Z  WARN lapin::returned error=\"x y\" channel=7  returned";
     assert_eq!(log.lines(speak), [warning]);
     log.set_level(LogLevel::Trace);
-    assert_eq!(log.lines(speak), [
-        warning,
-        "2026-11-30T06:22:23.123Z  INFO lapin  connected",
-        "2026-11-30T06:22:23.123Z DEBUG lapin  start-ok",
-        "2026-11-30T06:22:23.123Z TRACE lapin  frame",
-        "2026-11-30T06:22:23.123Z DEBUG ours reason=y",
-    ]);
+    assert_eq!(
+        log.lines(speak),
+        [
+            warning,
+            "2026-11-30T06:22:23.123Z  INFO lapin  connected",
+            "2026-11-30T06:22:23.123Z DEBUG lapin  start-ok",
+            "2026-11-30T06:22:23.123Z TRACE lapin  frame",
+            "2026-11-30T06:22:23.123Z DEBUG ours reason=y",
+        ]
+    );
 }
 
 #[test]
@@ -215,13 +236,9 @@ fn the_level_changes_while_running() {
         tracing::debug!(event = "d");
         tracing::trace!(event = "t");
     };
-    for (level, shown) in [
-        (LogLevel::Info, 3),
-        (LogLevel::Error, 1),
-        (LogLevel::Trace, 5),
-        (LogLevel::Warn, 2),
-        (LogLevel::Debug, 4),
-    ] {
+    for (level, shown) in
+        [(LogLevel::Info, 3), (LogLevel::Error, 1), (LogLevel::Trace, 5), (LogLevel::Warn, 2), (LogLevel::Debug, 4)]
+    {
         log.set_level(level);
         assert_eq!(log.handle.level(), level);
         assert_eq!(log.lines(speak).len(), shown, "{level:?}");
@@ -244,11 +261,14 @@ fn repeats_are_counted_by_event_and_route() {
     assert_eq!(log.lines(|| refuse("orders")), [] as [&str; 0], "the window is not over");
     log.pass(SignedDuration::from_millis(1));
     let lines = log.lines(|| refuse("orders"));
-    assert_eq!(lines, [
-        "2026-11-30T06:22:33.123Z  WARN message_refused route=orders suppressed=16  more lines like this were left out",
-        "2026-11-30T06:22:33.123Z  WARN message_refused route=prices suppressed=15  more lines like this were left out",
-        "2026-11-30T06:22:33.123Z  WARN message_refused route=orders  refused a message",
-    ]);
+    assert_eq!(
+        lines,
+        [
+            "2026-11-30T06:22:33.123Z  WARN message_refused route=orders suppressed=16  more lines like this were left out",
+            "2026-11-30T06:22:33.123Z  WARN message_refused route=prices suppressed=15  more lines like this were left out",
+            "2026-11-30T06:22:33.123Z  WARN message_refused route=orders  refused a message",
+        ]
+    );
     // A window that nothing was left out of ends without a word.
     log.pass(SignedDuration::from_secs(60));
     assert_eq!(log.lines(|| refuse("orders")).len(), 1);
@@ -265,10 +285,13 @@ fn counts_are_shown_on_request_and_at_the_end() {
     log.handle.settle();
     let counted = log.taken();
     let object: Value = serde_json::from_str(&counted[0]).unwrap();
-    assert_eq!(object, json!({
-        "ts": "2026-11-30T06:22:33.123Z", "level": "warn", "event": "message_refused", "route": "orders", "suppressed": 3,
-        "message": "more lines like this were left out",
-    }));
+    assert_eq!(
+        object,
+        json!({
+            "ts": "2026-11-30T06:22:33.123Z", "level": "warn", "event": "message_refused", "route": "orders", "suppressed": 3,
+            "message": "more lines like this were left out",
+        })
+    );
     log.handle.settle();
     assert_eq!(log.taken(), [] as [&str; 0], "once");
 
@@ -300,10 +323,13 @@ fn the_worst_level_counts_and_a_clock_that_goes_back_ends_the_window() {
     });
     assert_eq!(lines.len(), 1);
     log.pass(SignedDuration::from_hours(-1));
-    assert_eq!(log.lines(|| refuse("orders")), [
-        "2026-11-30T05:22:23.123Z ERROR message_refused route=orders suppressed=2  more lines like this were left out",
-        "2026-11-30T05:22:23.123Z  WARN message_refused route=orders  refused a message",
-    ]);
+    assert_eq!(
+        log.lines(|| refuse("orders")),
+        [
+            "2026-11-30T05:22:23.123Z ERROR message_refused route=orders suppressed=2  more lines like this were left out",
+            "2026-11-30T05:22:23.123Z  WARN message_refused route=orders  refused a message",
+        ]
+    );
 }
 
 #[test]
@@ -313,10 +339,13 @@ fn lines_that_find_no_room_are_counted() {
     let state_changes = || (0..4).for_each(|_| tracing::info!(event = "x"));
     assert_eq!(log.lines(state_changes).len(), 1);
     *log.memory.room.lock().unwrap() = 10;
-    assert_eq!(log.lines(|| tracing::info!(event = "y")), [
-        "2026-11-30T06:22:23.123Z  INFO y",
-        "2026-11-30T06:22:23.123Z  WARN log_lines_lost lost=3  stderr was not read for too long",
-    ]);
+    assert_eq!(
+        log.lines(|| tracing::info!(event = "y")),
+        [
+            "2026-11-30T06:22:23.123Z  INFO y",
+            "2026-11-30T06:22:23.123Z  WARN log_lines_lost lost=3  stderr was not read for too long",
+        ]
+    );
 }
 
 /// Runs the test below in a process of its own, with this standard error.
@@ -336,6 +365,7 @@ fn the_log_of_a_process() {
     if std::env::var_os("MQBRIDGE_TEST_LOG").is_none() {
         return;
     }
+    std::panic::set_hook(Box::new(|_| std::process::exit(1)));
     let handle = log::init(&LogConfig { format: LogFormat::Json, ..LogConfig::default() }).unwrap();
     assert!(matches!(log::init(&LogConfig::default()), Err(log::LogError::AlreadyStarted)));
     for number in 0..20_000 {

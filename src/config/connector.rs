@@ -97,7 +97,8 @@ impl AmqpUri {
         if host.is_empty() {
             return Err(format!("an AMQP URI without a host; {FORM}"));
         }
-        let port_is_fine = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+        let port_is_fine = port.is_empty()
+            || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
         if !port_is_fine {
             return Err(format!(
                 "an AMQP URI with a port that is not a number from 1 to 65535; {FORM} (a \"/\" in a password is written %2F)"
@@ -141,9 +142,9 @@ impl AmqpUri {
     /// Whether it holds a password that is worth hiding: RabbitMQ's own `guest` is known to everybody and works from
     /// the broker's machine only.
     fn holds_secret(&self) -> bool {
-        self.authority().rsplit_once('@').is_some_and(|(credentials, _)| {
-            credentials.contains(':') && credentials != "guest:guest"
-        })
+        self.authority()
+            .rsplit_once('@')
+            .is_some_and(|(credentials, _)| credentials.contains(':') && credentials != "guest:guest")
     }
 
     fn authority(&self) -> &str {
@@ -232,9 +233,7 @@ fn read_amqp091(entry: &Section<'_>, machine: &str, secret_line: &mut Option<u32
         heartbeat: entry
             .time("heartbeat", Duration::from_secs(1)..=Duration::from_mins(10))
             .map_or(Duration::from_secs(20), |time| time.value),
-        connection_name: entry
-            .text("connection_name")
-            .map_or_else(|| format!("mqbridge {machine}"), |name| name.value),
+        connection_name: entry.text("connection_name").map_or_else(|| format!("mqbridge {machine}"), |name| name.value),
     }
 }
 
@@ -263,7 +262,11 @@ fn read_tls(entry: &Section<'_>, uris: Option<&[AmqpUri]>) -> TlsFiles {
     let first = [&ca_file, &cert_file, &key_file].into_iter().flatten().next();
     if let (Some(first), Some(uris)) = (first, uris) {
         for uri in uris.iter().filter(|uri| !uri.is_tls()) {
-            entry.error("tls", first.line, format!("{uri} is not encrypted; write amqps:// or remove the certificates"));
+            entry.error(
+                "tls",
+                first.line,
+                format!("{uri} is not encrypted; write amqps:// or remove the certificates"),
+            );
         }
     }
     let client = match (cert_file, key_file) {

@@ -66,7 +66,8 @@ pub fn owner_only(path: &Path) -> Result<(), String> {
     let shown = path.display();
     let metadata = fs::metadata(path).map_err(|error| format!("{shown} {}", why(&error)))?;
     let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o077 == 0 {
+    let of_others = mode & 0o077;
+    if of_others == 0 {
         return Ok(());
     }
     Err(format!("{shown} holds a secret and has mode {mode:04o}; let only its owner read it: chmod 600 {shown}"))

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-pub use connector::{AmqpUri, Amqp091Config, ClientCertificate, ConnectorConfig, TlsFiles, UriSource};
+pub use connector::{Amqp091Config, AmqpUri, ClientCertificate, ConnectorConfig, TlsFiles, UriSource};
 pub use files::{FileUse, NamedFile, owner_only};
 pub use problem::{Problem, Problems, Severity};
 pub use process::{AdminConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig, StoreConfig};

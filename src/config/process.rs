@@ -35,6 +35,8 @@ pub struct QueueManagerConfig {
     pub slow_sender_timeout: Duration,
     /// How long a session may be without messages before it is closed (MS-MQQB 3.1.2.2).
     pub idle_timeout: Duration,
+    /// How long a stop waits for confirms that are owed and for connectors to close.
+    pub shutdown_timeout: Duration,
 }
 
 impl QueueManagerConfig {
@@ -46,9 +48,10 @@ impl QueueManagerConfig {
         }
         let ip: Option<IpAddr> = address.parse().ok();
         ip.is_some_and(|ip| ip.is_loopback())
-            || self.accept_as.iter().any(|name| {
-                address.eq_ignore_ascii_case(name) || (ip.is_some() && ip == name.parse().ok())
-            })
+            || self
+                .accept_as
+                .iter()
+                .any(|name| address.eq_ignore_ascii_case(name) || (ip.is_some() && ip == name.parse().ok()))
     }
 }
 
@@ -185,10 +188,13 @@ fn read_queue_manager(section: &Section<'_>) -> QueueManagerConfig {
         max_message: section
             .size("max_message", 1024..=u64::from(MAX_PACKET_SIZE))
             .map_or(MAX_PACKET_SIZE, |size| u32::try_from(size.value).unwrap_or(MAX_PACKET_SIZE)),
-        clock_skew: section.time("clock_skew", Duration::ZERO..=ONE_DAY).map_or(Duration::from_mins(5), |time| time.value),
+        clock_skew: section
+            .time("clock_skew", Duration::ZERO..=ONE_DAY)
+            .map_or(Duration::from_mins(5), |time| time.value),
         handshake_timeout: timeout("handshake_timeout", Duration::from_mins(1)),
         slow_sender_timeout: timeout("slow_sender_timeout", Duration::from_mins(1)),
         idle_timeout: timeout("idle_timeout", Duration::from_mins(5)),
+        shutdown_timeout: timeout("shutdown_timeout", Duration::from_secs(30)),
     };
     let _ = section.flag("insecure_nacks");
     section.finish();
@@ -274,7 +280,11 @@ fn read_directory(section: &Section<'_>) -> Option<u32> {
     let password = section.text("bind_password");
     let password_file = section.path("bind_password_file", FileUse::Secret);
     if let (Some(_), Some(file)) = (&password, &password_file) {
-        section.error("bind_password_file", file.line, "there is bind_password as well; write only one of them".to_owned());
+        section.error(
+            "bind_password_file",
+            file.line,
+            "there is bind_password as well; write only one of them".to_owned(),
+        );
     }
     let tls = section.section("tls");
     let _ = tls.path("ca_file", FileUse::Public);
@@ -292,7 +302,8 @@ fn read_admin(section: &Section<'_>, queue_manager: &QueueManagerConfig) -> Admi
     let length = socket.as_os_str().len();
     if length > MAX_SOCKET_PATH {
         let shown = socket.display();
-        section.fault("socket", format!("the path of a socket has at most {MAX_SOCKET_PATH} bytes; {shown} has {length}"));
+        section
+            .fault("socket", format!("the path of a socket has at most {MAX_SOCKET_PATH} bytes; {shown} has {length}"));
     }
     section.finish();
     AdminConfig { socket }
@@ -343,10 +354,21 @@ mod tests {
             handshake_timeout: ONE_SECOND,
             slow_sender_timeout: ONE_SECOND,
             idle_timeout: ONE_SECOND,
+            shutdown_timeout: ONE_SECOND,
         };
-        for own in
-            ["BRIDGE01", "bridge01.", ".", "localhost", "LocalHost", "127.0.0.1", "127.9.9.9", "::1", "bridge01.CORP.example", "10.1.2.3", "2001:DB8:0::1"]
-        {
+        for own in [
+            "BRIDGE01",
+            "bridge01.",
+            ".",
+            "localhost",
+            "LocalHost",
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "bridge01.CORP.example",
+            "10.1.2.3",
+            "2001:DB8:0::1",
+        ] {
             assert!(machine.is_called(own), "{own}");
         }
         for other in ["bridge02", "", "10.1.2.4", "bridge01.other.example", "corp.example"] {

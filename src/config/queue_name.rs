@@ -66,9 +66,10 @@ fn split(text: &str) -> Result<(Option<String>, QueuePath), String> {
             Ok(FormatName::Direct(name)) if matches!(name.protocol, Protocol::Os | Protocol::Tcp) => {
                 Ok((Some(name.address), name.queue))
             }
-            Ok(FormatName::Direct(_)) => {
-                Err(format!("{} names a queue by a protocol that this bridge does not speak; write DIRECT=OS:", Quoted(text)))
-            }
+            Ok(FormatName::Direct(_)) => Err(format!(
+                "{} names a queue by a protocol that this bridge does not speak; write DIRECT=OS:",
+                Quoted(text)
+            )),
             Ok(FormatName::Public { .. } | FormatName::Private { .. }) => Err(format!(
                 "{} is a number, not a name; write the queue's name here and its number as guid or private_id",
                 Quoted(text)
@@ -85,6 +86,8 @@ fn split(text: &str) -> Result<(Option<String>, QueuePath), String> {
     if machine.as_deref() == Some("") {
         return Err(format!("{} begins with a backslash; write private$\\NAME or .\\private$\\NAME", Quoted(text)));
     }
-    let queue = path.parse::<QueuePath>().map_err(|error| format!("{} is not the name of a queue: {}", Quoted(text), error.why))?;
+    let queue = path
+        .parse::<QueuePath>()
+        .map_err(|error| format!("{} is not the name of a queue: {}", Quoted(text), error.why))?;
     Ok((machine, queue))
 }

@@ -334,8 +334,7 @@ impl<'a> Section<'a> {
                 continue;
             }
             let place = if self.path.is_empty() { "this file".to_owned() } else { format!("[{}]", self.path) };
-            let text =
-                format!("unknown key{}", suggestion(name, asked.iter().copied(), &format!("{place} may have")));
+            let text = format!("unknown key{}", suggestion(name, asked.iter().copied(), &format!("{place} may have")));
             let line = self.document.line(key.span().start);
             self.report(Severity::Error, Some(line), self.path_of(name), text);
         }
@@ -366,7 +365,8 @@ impl<'a> Section<'a> {
     fn render(&self, value: &DeValue<'_>) -> (String, String) {
         let plain = match value {
             DeValue::String(text) => {
-                let text = substitute(text, self.document.context.environment).map_or(text.to_string(), |(text, _)| text);
+                let text =
+                    substitute(text, self.document.context.environment).map_or(text.to_string(), |(text, _)| text);
                 let shown = Quoted(&text).to_string();
                 return (text, shown);
             }
@@ -412,22 +412,20 @@ impl<'a> Section<'a> {
     fn number(&self, key: &str, value: &Spanned<DeValue<'_>>, expected: &str) -> Option<At<u64>> {
         let line = self.line_of(value);
         match value.get_ref() {
-            DeValue::Integer(number) => match u64::from_str_radix(number.as_str(), number.radix()) {
-                Ok(value) => Some(At { value, line, from_environment: false }),
-                Err(_) => {
+            DeValue::Integer(number) => {
+                let parsed = u64::from_str_radix(number.as_str(), number.radix()).ok();
+                if parsed.is_none() {
                     self.error(key, line, format!("{number} is not a positive number"));
-                    None
                 }
-            },
+                parsed.map(|value| At { value, line, from_environment: false })
+            }
             DeValue::String(text) if text.contains("${") => {
                 let text = self.string(key, value, expected)?;
-                match text.value.trim().parse() {
-                    Ok(value) => Some(At { value, line, from_environment: true }),
-                    Err(_) => {
-                        self.error(key, line, format!("{} is not a number", Quoted(&text.value)));
-                        None
-                    }
+                let parsed = text.value.trim().parse().ok();
+                if parsed.is_none() {
+                    self.error(key, line, format!("{} is not a number", Quoted(&text.value)));
                 }
+                parsed.map(|value| At { value, line, from_environment: true })
             }
             other => {
                 self.wrong_type(key, value, expected, other);
@@ -445,13 +443,12 @@ impl<'a> Section<'a> {
             Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
             _ => all.concat(),
         };
-        let (given, quoted, from_environment) = match value.get_ref() {
-            DeValue::Boolean(flag) => (flag.to_string(), flag.to_string(), false),
-            _ => {
-                let text = self.string(key, value, &expected)?;
-                let quoted = Quoted(&text.value).to_string();
-                (text.value, quoted, text.from_environment)
-            }
+        let (given, quoted, from_environment) = if let DeValue::Boolean(flag) = value.get_ref() {
+            (flag.to_string(), flag.to_string(), false)
+        } else {
+            let text = self.string(key, value, &expected)?;
+            let quoted = Quoted(&text.value).to_string();
+            (text.value, quoted, text.from_environment)
         };
         let may_be_truth = value.get_ref().is_bool() || from_environment;
         let found = valid.iter().find(|(word, _)| *word == given && (may_be_truth || !is_truth(word)));

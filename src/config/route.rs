@@ -184,11 +184,20 @@ pub(super) fn read(document: &Document<'_>, root: &Section<'_>, surroundings: Su
     let security = root.section("security");
     let required = root.flag("required").is_none_or(|required| required.value);
     let mode = security
-        .choice("mode", &[("transparent", SecurityMode::Transparent), ("non-transparent", SecurityMode::NonTransparent)])
+        .choice(
+            "mode",
+            &[("transparent", SecurityMode::Transparent), ("non-transparent", SecurityMode::NonTransparent)],
+        )
         .map_or(SecurityMode::NonTransparent, |mode| mode.value);
 
-    let mut draft =
-        RouteDraft { route: None, name: name.clone(), file: document.path.to_owned(), queue: None, private_id: None, guid: None };
+    let mut draft = RouteDraft {
+        route: None,
+        name: name.clone(),
+        file: document.path.to_owned(),
+        queue: None,
+        private_id: None,
+        guid: None,
+    };
     if from.has("connector") {
         read_to_msmq(&from, &to, &security, connectors);
         unsupported::check(root, unsupported::File::RouteToMsmq);
@@ -303,7 +312,10 @@ fn read_to_amqp(to: &Section<'_>, connectors: Option<&Connectors>) -> Option<Amq
             to.error("exchange", exchange.line, "the name of an exchange has at most 255 bytes".to_owned());
         }
         None if !to.has("exchange") => {
-            to.missing("exchange", "write exchange = \"\" for the default exchange, which takes the routing key for a queue");
+            to.missing(
+                "exchange",
+                "write exchange = \"\" for the default exchange, which takes the routing key for a queue",
+            );
         }
         _ => {}
     }
@@ -318,10 +330,8 @@ fn read_to_amqp(to: &Section<'_>, connectors: Option<&Connectors>) -> Option<Amq
     let max_in_flight = to.integer("max_in_flight", 1..=65_535);
     let strict_order = to.flag("strict_order").is_some_and(|flag| flag.value);
     let extension_limit = to.size("extension_limit", 0..=4 << 20).map_or(64 << 10, |size| size.value);
-    let extension_policy = to.choice(
-        "extension_policy",
-        &[("omit", ExtensionPolicy::Omit), ("dead-letter", ExtensionPolicy::DeadLetter)],
-    );
+    let extension_policy =
+        to.choice("extension_policy", &[("omit", ExtensionPolicy::Omit), ("dead-letter", ExtensionPolicy::DeadLetter)]);
     to.anything("unpack");
     to.finish();
     Some(AmqpTarget {

@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled_in() {
-        let template: RoutingKeyTemplate = "a.{label}{queue}.{{x}}.{class}-{app_specific}/{sender_machine}".parse().unwrap();
+        let template: RoutingKeyTemplate =
+            "a.{label}{queue}.{{x}}.{class}-{app_specific}/{sender_machine}".parse().unwrap();
         let key = template.render(|placeholder| placeholder.name().to_uppercase());
         assert_eq!(key, "a.LABELQUEUE.{x}.CLASS-APP_SPECIFIC/SENDER_MACHINE");
         assert_eq!(template.to_string(), "a.{label}{queue}.{{x}}.{class}-{app_specific}/{sender_machine}");

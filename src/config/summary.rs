@@ -49,8 +49,7 @@ impl fmt::Display for Summary<'_> {
 
 fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManagerConfig) -> fmt::Result {
     let Route { name, from, to, mode, unroutable, required } = route;
-    let direct =
-        DirectName { protocol: Protocol::Os, address: machine.name.clone(), queue: from.queue.clone() };
+    let direct = DirectName { protocol: Protocol::Os, address: machine.name.clone(), queue: from.queue.clone() };
     writeln!(f, "route {name}: {}", FormatName::Direct(direct))?;
     write!(f, "  to {}, ", to.connector)?;
     if to.exchange.is_empty() {
@@ -78,12 +77,17 @@ fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManager
         Privacy::None => "not encrypted",
         Privacy::Required => "encrypted",
     };
-    writeln!(f, "  takes {accepts} from {senders}, {authenticate}, {privacy}")?;
-    let mode = match mode {
-        SecurityMode::Transparent => "transparent: encrypted bodies pass unopened",
-        SecurityMode::NonTransparent => "non-transparent: the bridge is the receiver",
-    };
-    writeln!(f, "  {mode}")?;
+    match mode {
+        SecurityMode::Transparent => {
+            writeln!(f, "  takes {accepts} from {senders}, {authenticate}, {privacy}")?;
+            writeln!(f, "  transparent: bodies and signatures pass as they came")?;
+        }
+        // Until bodies are opened and signatures verified.
+        SecurityMode::NonTransparent => {
+            writeln!(f, "  takes {accepts} from {senders}")?;
+            writeln!(f, "  non-transparent: this version refuses signed and encrypted messages")?;
+        }
+    }
     let full = match from.on_quota {
         OnQuota::Hold => "then sessions are closed",
         OnQuota::Refuse => "then messages are refused",

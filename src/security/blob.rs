@@ -1,6 +1,6 @@
 use rsa::traits::PublicKeyParts;
 
-/// `bType` PUBLICKEYBLOB, `bVersion`, reserved, `aiKeyAlg` CALG_RSA_KEYX, and the letters `RSA1`.
+/// `bType` PUBLICKEYBLOB, `bVersion`, reserved, `aiKeyAlg` `CALG_RSA_KEYX`, and the letters `RSA1`.
 const PREFIX: [u8; 12] = [0x06, 0x02, 0x00, 0x00, 0x00, 0xA4, 0x00, 0x00, b'R', b'S', b'A', b'1'];
 
 /// The exponent of a key, when a PUBLICKEYBLOB has room for it.

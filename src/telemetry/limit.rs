@@ -60,8 +60,7 @@ impl Limiter {
         if self.windows.len() >= MAX_WINDOWS && !self.windows.contains_key(&subject) {
             return true;
         }
-        let window =
-            self.windows.entry(subject).or_insert(Window { began: now, level, shown: 0, suppressed: 0 });
+        let window = self.windows.entry(subject).or_insert(Window { began: now, level, shown: 0, suppressed: 0 });
         if window.shown < self.limit {
             window.shown += 1;
             return true;

@@ -121,7 +121,10 @@ impl fmt::Display for Millis {
 
 /// Whether a value needs no quotes.
 fn is_bare(text: &str) -> bool {
-    !text.is_empty() && !text.chars().any(|character| character.is_whitespace() || breaks_lines(character) || matches!(character, '"' | '='))
+    !text.is_empty()
+        && !text
+            .chars()
+            .any(|character| character.is_whitespace() || breaks_lines(character) || matches!(character, '"' | '='))
 }
 
 /// Whether a character could end a line, move the cursor, or turn the reading direction: by one of these a peer could
@@ -190,7 +193,8 @@ impl Collector {
             (_, value) => value,
         };
         // These are ours in every line; a name occurs once.
-        let name = if matches!(name, "ts" | "level" | "event" | "message") { format!("{name}_") } else { name.to_owned() };
+        let name =
+            if matches!(name, "ts" | "level" | "event" | "message") { format!("{name}_") } else { name.to_owned() };
         match self.line.fields.iter_mut().find(|(present, _)| *present == name) {
             Some((_, slot)) => *slot = text,
             None => self.line.fields.push((name, text)),
@@ -217,7 +221,8 @@ impl Visit for Collector {
 
     fn record_f64(&mut self, field: &Field, value: f64) {
         // JSON has no infinity.
-        let value = if value.is_finite() { Value::Number(format!("{value:?}")) } else { Value::Text(value.to_string()) };
+        let value =
+            if value.is_finite() { Value::Number(format!("{value:?}")) } else { Value::Text(value.to_string()) };
         self.put(field, value);
     }
 
