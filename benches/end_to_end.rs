@@ -52,10 +52,16 @@ struct Figures {
 
 fn main() {
     let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let setting = Setting { messages: number("MQBRIDGE_BENCH_MESSAGES", 100_000), rounds: number("MQBRIDGE_BENCH_ROUNDS", 3) };
-    let broker = PrivateBroker::start(testkit::BrokerOptions { plugins: vec!["rabbitmq_shovel"], ..Default::default() }).unwrap();
+    let setting =
+        Setting { messages: number("MQBRIDGE_BENCH_MESSAGES", 100_000), rounds: number("MQBRIDGE_BENCH_ROUNDS", 3) };
+    let broker =
+        PrivateBroker::start(testkit::BrokerOptions { plugins: vec!["rabbitmq_shovel"], ..Default::default() })
+            .unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    println!("{} messages of {BODY} bytes, {} rounds, medians; {SOURCES} sending machines", setting.messages, setting.rounds);
+    println!(
+        "{} messages of {BODY} bytes, {} rounds, medians; {SOURCES} sending machines",
+        setting.messages, setting.rounds
+    );
     for queue_type in ["classic", "quorum"] {
         runtime.block_on(compare(&broker, queue_type, &setting));
     }
@@ -90,7 +96,11 @@ async fn compare(broker: &PrivateBroker, queue_type: &str, setting: &Setting) {
         rates.insert(key, figures.rate);
         println!("  {title:<34} {:>10.0} {:>16.1} {:>16.1}", figures.rate, figures.client_cpu, figures.broker_cpu);
     }
-    println!("  bridge / publisher {:.2}, bridge / shovel {:.2}", rates["bridge"] / rates["publisher"], rates["bridge"] / rates["shovel"]);
+    println!(
+        "  bridge / publisher {:.2}, bridge / shovel {:.2}",
+        rates["bridge"] / rates["publisher"],
+        rates["bridge"] / rates["shovel"]
+    );
 }
 
 fn median(rounds: &[Figures]) -> Figures {
@@ -206,7 +216,9 @@ async fn publisher(broker: &PrivateBroker, control: &Channel, queue: &str, messa
             if published < messages && confirms.len() + BURST <= WINDOW {
                 let burst = BURST.min(messages - published);
                 let mut publishes: FuturesOrdered<_> = (0..burst)
-                    .map(|_| channel.basic_publish("".into(), queue.into(), mandatory, &[b'x'; BODY], properties.clone()))
+                    .map(|_| {
+                        channel.basic_publish("".into(), queue.into(), mandatory, &[b'x'; BODY], properties.clone())
+                    })
                     .collect();
                 while let Some(confirm) = publishes.next().await {
                     confirms.push_back(confirm.unwrap());

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 pub use identify::{id, init};
 pub use send::{Delivery, Lifetime, SendArgs};
-pub use verify::{check, load};
+pub use verify::{check, load, load_to_run};
 pub use version::{VERSION, version};
 
 /// An MSMQ queue manager for Linux that bridges to RabbitMQ.

@@ -1,7 +1,6 @@
 //! `mqbridge run`: everything that a process needs around a bridge.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,7 +57,7 @@ pub enum DaemonError {
 }
 
 /// Message ids are remembered for so long, as Windows does (MS-MQQB 3.1.2.8).
-const HISTORY_LIFETIME: Duration = Duration::from_secs(30 * 60);
+const HISTORY_LIFETIME: Duration = Duration::from_mins(30);
 /// Runs of message ids that are remembered: a few megabytes at the most.
 const HISTORY_ROWS: usize = 200_000;
 
@@ -84,14 +83,17 @@ async fn serve(config: Config, log: &LogHandle, make_connector: MakeConnector) -
         state_dir = %manager.state_dir.display(), new_identity = made.identity, routes = config.routes.len(),
         "mqbridge starts"
     );
-    for warning in &config.warnings {
+    if made.key && !made.identity {
+        tracing::warn!(
+            event = "key_made", file = %identity.key_file.display(),
+            "there was an identity without its key, and a new key was made: what was encrypted for the old one can't be opened"
+        );
+    }
+    for warning in config.inspect().warnings() {
         tracing::warn!(event = "config_warning", reason = %warning, "the configuration may not mean what it says");
     }
-    let options = StoreOptions {
-        quota: config.store.quota,
-        history_lifetime: HISTORY_LIFETIME,
-        history_rows: HISTORY_ROWS,
-    };
+    let options =
+        StoreOptions { quota: config.store.quota, history_lifetime: HISTORY_LIFETIME, history_rows: HISTORY_ROWS };
     let store = Store::open(&manager.state_dir.join("store.redb"), options)?;
     let mut connectors = BTreeMap::new();
     for (name, connector) in &config.connectors {
@@ -157,12 +159,10 @@ impl Signals {
     }
 
     /// The next one. Cancel safe.
-    fn next(&mut self) -> impl Future<Output = ()> + '_ {
-        async {
-            tokio::select! {
-                _ = self.terminate.recv() => {}
-                _ = self.interrupt.recv() => {}
-            }
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
     }
 }

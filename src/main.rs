@@ -26,7 +26,9 @@ fn main() -> ExitCode {
     let surroundings = &mut surroundings;
     let exit = match command {
         Command::Run(args) => run(&args, surroundings),
-        Command::Check(args) => wait_for(async |world| commands::run_check(&args, connector, world).await, surroundings),
+        Command::Check(args) => {
+            wait_for(async |world| commands::run_check(&args, connector, world).await, surroundings)
+        }
         Command::Init(args) => cli::init(&args, surroundings),
         Command::Id(args) => cli::id(&args, surroundings),
         Command::Send(args) => wait_for(async |world| commands::run_send(*args, world).await, surroundings),
@@ -62,7 +64,7 @@ fn connector(name: &str, config: &ConnectorConfig) -> Result<Arc<dyn Connector>,
 }
 
 fn run(args: &ConfigArgs, surroundings: &mut Surroundings<'_>) -> Exit {
-    let config = match cli::load(&args.config, surroundings) {
+    let config = match cli::load_to_run(&args.config, surroundings) {
         Ok(config) => config,
         Err(exit) => return exit,
     };

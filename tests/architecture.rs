@@ -6,20 +6,48 @@ use std::path::{Path, PathBuf};
 
 #[test]
 fn the_protocol_and_security_rooms_touch_nothing_outside() {
-    let banned = ["tokio", "std::net::Tcp", "std::net::Udp", "std::time::Instant", "std::time::SystemTime", "std::fs", "std::thread"];
+    let banned = [
+        "tokio",
+        "std::net::Tcp",
+        "std::net::Udp",
+        "std::time::Instant",
+        "std::time::SystemTime",
+        "std::fs",
+        "std::thread",
+    ];
     for room in ["src/mqqb", "src/security"] {
         assert_no_use(room, &banned, &[]);
     }
-    assert_no_use("src/mqqb/wire", &["crate::security", "crate::store", "crate::net", "crate::bridge", "crate::config"], &[]);
-    let outside = ["crate::security", "crate::directory", "crate::store", "crate::net", "crate::bridge", "crate::config", "crate::admin"];
+    assert_no_use(
+        "src/mqqb/wire",
+        &["crate::security", "crate::store", "crate::net", "crate::bridge", "crate::config"],
+        &[],
+    );
+    let outside = [
+        "crate::security",
+        "crate::directory",
+        "crate::store",
+        "crate::net",
+        "crate::bridge",
+        "crate::config",
+        "crate::admin",
+    ];
     assert_no_use("src/mqqb", &outside, &[]);
 }
 
 #[test]
 fn dependencies_point_one_way() {
     assert_no_use("src/net", &["crate::bridge", "crate::store", "crate::config", "crate::admin"], &[]);
-    assert_no_use("src/store", &["crate::bridge", "crate::net", "crate::config", "crate::admin", "crate::mqqb::session"], &[]);
-    assert_no_use("src/config", &["crate::bridge", "crate::net", "crate::store", "crate::admin", "connector_", "tokio"], &[]);
+    assert_no_use(
+        "src/store",
+        &["crate::bridge", "crate::net", "crate::config", "crate::admin", "crate::mqqb::session"],
+        &[],
+    );
+    assert_no_use(
+        "src/config",
+        &["crate::bridge", "crate::net", "crate::store", "crate::admin", "connector_", "tokio"],
+        &[],
+    );
     assert_no_use("src/bridge", &["crate::admin", "connector_amqp091", "lapin", "redb::"], &[]);
 }
 
@@ -27,7 +55,11 @@ fn dependencies_point_one_way() {
 fn each_foreign_library_stays_in_its_room() {
     assert_no_use("src", &["redb::"], &["src/store"]);
     assert_no_use("src", &["lapin", "connector_amqp091"], &["src/main.rs"]);
-    assert_no_use("src", &["std::net::TcpListener", "tokio::net::TcpListener", "tokio::net::TcpStream", "tokio::net::UdpSocket"], &["src/net", "src/admin"]);
+    assert_no_use(
+        "src",
+        &["std::net::TcpListener", "tokio::net::TcpListener", "tokio::net::TcpStream", "tokio::net::UdpSocket"],
+        &["src/net", "src/admin"],
+    );
     assert_no_use("connectors/api/src", &["lapin", "mqbridge"], &[]);
     assert_no_use("connectors/amqp091/src", &["mqbridge"], &[]);
 }
@@ -40,7 +72,8 @@ fn one_place_translates_and_one_place_writes() {
         text.contains("UserMessage") && text.contains("connector_api::{Address")
     });
     assert_eq!(both.collect::<Vec<_>>(), [PathBuf::from("src/bridge/translate.rs")]);
-    let writers = files("src/store").into_iter().filter(|file| fs::read_to_string(file).unwrap().contains("begin_write"));
+    let writers =
+        files("src/store").into_iter().filter(|file| fs::read_to_string(file).unwrap().contains("begin_write"));
     let writers: Vec<_> = writers.map(|file| file.file_name().unwrap().to_owned()).collect();
     assert_eq!(writers, ["writer.rs"]);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use connector_api::Connector;
 
-use super::describe::decode_file;
+use super::describe::{Piece, decode_file};
 use super::send::{SendError, SendRequest, send};
 use super::socket::ask_status;
 use super::status::render;
@@ -50,7 +50,11 @@ pub async fn run_send(args: SendArgs, surroundings: &mut Surroundings<'_>) -> Ex
             let _ = match sent.count {
                 1 => writeln!(surroundings.out, "sent {}: {what} queue manager {}", sent.first, sent.taken_by),
                 count => {
-                    writeln!(surroundings.out, "sent {count} messages from {} on: {what} queue manager {}", sent.first, sent.taken_by)
+                    writeln!(
+                        surroundings.out,
+                        "sent {count} messages from {} on: {what} queue manager {}",
+                        sent.first, sent.taken_by
+                    )
                 }
             };
             Exit::Done
@@ -93,9 +97,9 @@ pub fn run_decode(args: &DecodeArgs, surroundings: &mut Surroundings<'_>) -> Exi
         Ok(pieces) => pieces,
         Err(error) => return complain(surroundings, &error),
     };
-    let whole = pieces.iter().all(|piece| piece.is_whole());
+    let whole = pieces.iter().all(Piece::is_whole);
     if args.json {
-        let values: Vec<_> = pieces.iter().map(|piece| piece.to_json()).collect();
+        let values: Vec<_> = pieces.iter().map(Piece::to_json).collect();
         let text = serde_json::to_string_pretty(&values).unwrap_or_default();
         let _ = writeln!(surroundings.out, "{text}");
     } else {
@@ -151,7 +155,11 @@ fn read_body(args: &SendArgs) -> Result<Bytes, String> {
 /// A file, or standard input for `-`.
 fn read(path: &Path) -> Result<Bytes, String> {
     let mut bytes = Vec::new();
-    let read = if path == Path::new("-") { io::stdin().read_to_end(&mut bytes).map(drop) } else { std::fs::read(path).map(|read| bytes = read) };
+    let read = if path == Path::new("-") {
+        io::stdin().read_to_end(&mut bytes).map(drop)
+    } else {
+        std::fs::read(path).map(|read| bytes = read)
+    };
     read.map(|()| bytes.into()).map_err(|error| format!("{} can't be read: {error}", path.display()))
 }
 

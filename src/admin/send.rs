@@ -119,7 +119,7 @@ async fn deliver(request: &SendRequest, clock: Clock, acknowledged: &mut u32) ->
         window: 64,
         ack_timeout: Duration::from_secs(20),
         initialization_timeout: request.timeout,
-        cleanup_timeout: request.timeout.max(Duration::from_secs(300)),
+        cleanup_timeout: request.timeout.max(Duration::from_mins(5)),
     };
     let server = match &request.to {
         FormatName::Private { machine, .. } => *machine,
@@ -209,7 +209,9 @@ fn queue_field(name: Option<&FormatName>) -> Result<QueueField, SendError> {
         None => Ok(QueueField::None),
         Some(direct @ FormatName::Direct(_)) => Ok(direct_field(direct)),
         Some(FormatName::Public { queue, suffix: None }) => Ok(QueueField::Public(*queue)),
-        Some(FormatName::Private { machine, id, suffix: None }) => Ok(QueueField::Private { machine: *machine, id: *id }),
+        Some(FormatName::Private { machine, id, suffix: None }) => {
+            Ok(QueueField::Private { machine: *machine, id: *id })
+        }
         Some(other) => Err(SendError::Queue(other.to_string())),
     }
 }

@@ -108,8 +108,14 @@ impl ControlSocket {
             tokio::spawn(async move {
                 match tokio::time::timeout(PATIENCE, answer(stream, &view)).await {
                     Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::debug!(event = "control_failed", reason = %error, "a control connection broke"),
-                    Err(_) => tracing::debug!(event = "control_failed", reason = "too slow", "a control connection was dropped"),
+                    Ok(Err(error)) => {
+                        tracing::debug!(event = "control_failed", reason = %error, "a control connection broke")
+                    }
+                    Err(_) => tracing::debug!(
+                        event = "control_failed",
+                        reason = "too slow",
+                        "a control connection was dropped"
+                    ),
                 }
             });
         }
@@ -128,7 +134,9 @@ async fn answer(stream: UnixStream, view: &View) -> io::Result<()> {
     let mut lines = BufReader::new(reader.take(MAX_REQUEST)).lines();
     while let Some(line) = lines.next_line().await? {
         let answer = match serde_json::from_str(&line) {
-            Ok(Request::Status) => serde_json::to_value(view.report()).map(|report| serde_json::json!({ "ok": report })),
+            Ok(Request::Status) => {
+                serde_json::to_value(view.report()).map(|report| serde_json::json!({ "ok": report }))
+            }
             Err(error) => Ok(serde_json::json!({ "error": format!("not a request: {error}") })),
         };
         let mut text = answer.map_err(io::Error::other)?.to_string();
@@ -165,6 +173,8 @@ async fn ask(path: &Path, request: Request) -> Result<serde_json::Value, AskErro
         serde_json::from_str(&answer).map_err(|_| AskError::Unknown { socket: socket() })?;
     match answer.get_mut("ok").map(serde_json::Value::take) {
         Some(answer) => Ok(answer),
-        None => Err(AskError::Refused(answer.get("error").and_then(|error| error.as_str()).unwrap_or("no answer").to_owned())),
+        None => Err(AskError::Refused(
+            answer.get("error").and_then(|error| error.as_str()).unwrap_or("no answer").to_owned(),
+        )),
     }
 }

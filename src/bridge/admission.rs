@@ -20,13 +20,7 @@ pub struct Admission {
 
 impl Admission {
     /// `own` is this queue manager; `clock_skew` is forgiven when a sender's clock is judged.
-    pub const fn new(
-        own: Guid,
-        names: OwnNames,
-        routes: RouteTable,
-        max_message: u32,
-        clock_skew: Duration,
-    ) -> Self {
+    pub const fn new(own: Guid, names: OwnNames, routes: RouteTable, max_message: u32, clock_skew: Duration) -> Self {
         Self { own, names, routes, max_message, clock_skew }
     }
 
@@ -97,9 +91,7 @@ impl Admission {
             FormatName::Private { machine, suffix: None, .. } => {
                 Err(Rejection::OtherQueueManager { machine: *machine, own: self.own })
             }
-            FormatName::Public { queue, suffix: None } => {
-                self.routes.by_guid(*queue).ok_or_else(|| unknown(None))
-            }
+            FormatName::Public { queue, suffix: None } => self.routes.by_guid(*queue).ok_or_else(|| unknown(None)),
             _ => Err(Rejection::NotADestination { name: name.to_string() }),
         }
     }
@@ -108,10 +100,8 @@ impl Admission {
     /// `NACK_REACH_QUEUE_TIMEOUT`).
     fn in_time(&self, message: &UserMessage, now: u64) -> Result<(), Rejection> {
         let age = Duration::from_secs(now.saturating_sub(u64::from(message.user.sent_time)));
-        let limits = [
-            (message.base.time_to_reach_queue, "reach its queue"),
-            (message.user.time_to_be_received, "be received"),
-        ];
+        let limits =
+            [(message.base.time_to_reach_queue, "reach its queue"), (message.user.time_to_be_received, "be received")];
         for (limit, aim) in limits {
             let allowed = Duration::from_secs(u64::from(limit));
             if limit != BaseHeader::INFINITE && age > allowed + self.clock_skew {

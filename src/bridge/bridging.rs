@@ -51,6 +51,7 @@ pub struct Bridge {
     forwarders: JoinSet<bool>,
     summary: tokio::task::JoinHandle<()>,
     connectors: BTreeMap<String, Arc<dyn Connector>>,
+    shutdown_timeout: Duration,
 }
 
 /// What can be asked of a running bridge.
@@ -107,8 +108,7 @@ impl Bridge {
         }
 
         let names = OwnNames::new(&manager.name, manager.accept_as.iter().map(String::as_str));
-        let admission =
-            Arc::new(Admission::new(guid, names, routes.clone(), manager.max_message, manager.clock_skew));
+        let admission = Arc::new(Admission::new(guid, names, routes.clone(), manager.max_message, manager.clock_skew));
         let counters = Arc::new(Counters::default());
         let sessions = Sessions::new(manager.max_sessions);
         let states = StateBoard::default();
@@ -144,7 +144,7 @@ impl Bridge {
                 states: states.clone(),
                 chance,
             };
-            forwarders.spawn(forwarder.run(draining.clone(), SHUTDOWN_TIMEOUT));
+            forwarders.spawn(forwarder.run(draining.clone(), manager.shutdown_timeout));
         }
 
         let settings = LinkSettings {
@@ -158,8 +158,7 @@ impl Bridge {
             max_packet: MAX_PACKET_SIZE,
             slow_sender_timeout: manager.slow_sender_timeout,
         };
-        let reception: Arc<dyn Reception> =
-            Arc::new(Desk::new(admission, store.clone(), clock, Arc::clone(&counters)));
+        let reception: Arc<dyn Reception> = Arc::new(Desk::new(admission, store.clone(), clock, Arc::clone(&counters)));
         let mut net = JoinSet::new();
         for listener in listeners {
             tracing::info!(event = "listening", address = %listener.address(), protocol = "tcp", "ready for sessions");
@@ -172,7 +171,8 @@ impl Bridge {
         }
         let summary = Summary { routes, store, counters, states, clock };
         let summary = tokio::spawn(summary.run(draining));
-        Ok(Self { view, close, drain, net, forwarders, summary, connectors })
+        let shutdown_timeout = manager.shutdown_timeout;
+        Ok(Self { view, close, drain, net, forwarders, summary, connectors, shutdown_timeout })
     }
 
     /// What can be asked of it.
@@ -194,7 +194,7 @@ impl Bridge {
         // Only writes the last summary.
         let _ = self.summary.await;
         for connector in self.connectors.values() {
-            if tokio::time::timeout(SHUTDOWN_TIMEOUT, connector.close()).await.is_err() {
+            if tokio::time::timeout(self.shutdown_timeout, connector.close()).await.is_err() {
                 tracing::warn!(event = "connector_not_closed", connector = %connector.name(), "left behind");
             }
         }
@@ -207,8 +207,6 @@ impl Bridge {
 
 /// `WindowSize` (MS-MQQB 3.1.3.2).
 const SESSION_WINDOW: u16 = 64;
-/// How long owed confirms are waited for when the bridge stops.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// `AckWaitTimeout` until the other side names its own.
 const ACK_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -243,12 +241,8 @@ impl View {
     pub fn report(&self) -> StatusReport {
         let now = self.clock.unix_now();
         let moment = self.clock.now();
-        let mut queues: Vec<_> = self
-            .store
-            .queues()
-            .into_iter()
-            .map(|(name, queue)| self.queue_status(name, queue, now))
-            .collect();
+        let mut queues: Vec<_> =
+            self.store.queues().into_iter().map(|(name, queue)| self.queue_status(name, queue, now)).collect();
         queues.sort_by(|a, b| a.name.cmp(&b.name));
         StatusReport {
             queue_manager: QueueManagerStatus {
@@ -329,4 +323,3 @@ impl View {
         self.store.oldest(queue).ok().flatten().map(|came| now.saturating_sub(came))
     }
 }
-

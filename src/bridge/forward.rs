@@ -97,12 +97,7 @@ impl Forwarder {
     }
 
     /// Forwards until shutdown (`Ok`) or until something does not go through.
-    async fn pump(
-        &self,
-        work: &mut Work,
-        outlet: &mut Box<dyn Outlet>,
-        shutdown: &mut Stop,
-    ) -> Result<(), Setback> {
+    async fn pump(&self, work: &mut Work, outlet: &mut Box<dyn Outlet>, shutdown: &mut Stop) -> Result<(), Setback> {
         let window = if self.route.config.to.strict_order { 1 } else { self.route.config.to.max_in_flight.into() };
         let mut status = self.connector.status();
         self.states.set(self.name(), RouteState::Forwarding);
@@ -115,7 +110,8 @@ impl Forwarder {
             let refill = work.in_flight.is_empty() || room > window / 4;
             let mut read = 0;
             if refill {
-                let messages = work.reader.next(room, READ_BYTES).map_err(|error| Setback::Failed(error.to_string()))?;
+                let messages =
+                    work.reader.next(room, READ_BYTES).map_err(|error| Setback::Failed(error.to_string()))?;
                 read = messages.len();
                 self.hand_over(work, outlet, messages).await;
             }
@@ -211,7 +207,8 @@ impl Forwarder {
                 }
                 Err(DeliveryError::Refused { reason }) => {
                     work.published.remove(&ticket.position);
-                    self.set_aside(ticket.position, Some(ticket.id), MessageClass::NACK_RECEIVE_REJECTED, &reason).await;
+                    self.set_aside(ticket.position, Some(ticket.id), MessageClass::NACK_RECEIVE_REJECTED, &reason)
+                        .await;
                 }
                 Err(error) => {
                     self.route.counters.retried();

@@ -18,7 +18,9 @@ pub enum Rejection {
         nearest: Option<String>,
     },
     /// The name means another machine, or a name of ours that we were not told.
-    #[error("{name} is not a queue of this machine; if \"{host}\" means this machine, add it to queue_manager.accept_as")]
+    #[error(
+        "{name} is not a queue of this machine; if \"{host}\" means this machine, add it to queue_manager.accept_as"
+    )]
     OtherHost {
         /// The destination as the sender named it.
         name: String,
@@ -52,7 +54,9 @@ pub enum Rejection {
         hops: u8,
     },
     /// It came too late.
-    #[error("the message is {age:?} old and had {limit:?} to {aim}; if the sender's clock is wrong, raise queue_manager.clock_skew")]
+    #[error(
+        "the message is {age:?} old and had {limit:?} to {aim}; if the sender's clock is wrong, raise queue_manager.clock_skew"
+    )]
     Expired {
         /// By the sender's clock and ours.
         age: Duration,
@@ -112,7 +116,6 @@ impl Rejection {
         };
         Terms { class, reason }
     }
-
 }
 
 fn did_you_mean(name: Option<&str>) -> String {

@@ -40,7 +40,9 @@ pub enum RouteTableError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Two queues would have one number.
-    #[error("route {second}: the private queue number {id:#x} belongs to route {first}; set from.private_id to a free one")]
+    #[error(
+        "route {second}: the private queue number {id:#x} belongs to route {first}; set from.private_id to a free one"
+    )]
     PrivateId {
         /// The number.
         id: u32,

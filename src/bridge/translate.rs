@@ -78,7 +78,9 @@ pub fn to_amqp(
     headers.set("msmq-redelivered", Value::Bool(redelivered));
     let body = match route.config.mode {
         SecurityMode::Transparent => transparent_body(message, &mut headers),
-        SecurityMode::NonTransparent if message.is_encrypted() || message.is_signed() => return Err(Untranslatable::Sealed),
+        SecurityMode::NonTransparent if message.is_encrypted() || message.is_signed() => {
+            return Err(Untranslatable::Sealed);
+        }
         SecurityMode::NonTransparent => Body::Clear(properties.body.clone()),
     };
     Ok(Message {

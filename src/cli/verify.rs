@@ -17,13 +17,28 @@ pub fn check(args: &ConfigArgs, surroundings: &mut Surroundings<'_>) -> Result<C
 
 /// Reads a configuration and looks at the files it names; shows what is wrong.
 pub fn load(path: &Path, surroundings: &mut Surroundings<'_>) -> Result<Config, Exit> {
-    let loaded = config::load(path, surroundings.environment);
-    let (problems, config) = match loaded {
-        Ok(config) => (config.inspect(), Some(config)),
-        Err(problems) => (problems, None),
-    };
+    let (config, problems) = read(path, surroundings);
     show(&problems, surroundings.err);
     config.filter(|_| problems.is_fine()).ok_or(Exit::Configuration)
+}
+
+/// The same for `run`, whose log will show the warnings; only what keeps it from running is shown here.
+pub fn load_to_run(path: &Path, surroundings: &mut Surroundings<'_>) -> Result<Config, Exit> {
+    let (config, problems) = read(path, surroundings);
+    config.filter(|_| problems.is_fine()).ok_or_else(|| {
+        show(&problems, surroundings.err);
+        Exit::Configuration
+    })
+}
+
+fn read(path: &Path, surroundings: &Surroundings<'_>) -> (Option<Config>, Problems) {
+    match config::load(path, surroundings.environment) {
+        Ok(config) => {
+            let problems = config.inspect();
+            (Some(config), problems)
+        }
+        Err(problems) => (None, problems),
+    }
 }
 
 fn show(problems: &Problems, err: &mut dyn Write) {

@@ -378,7 +378,9 @@ impl Link {
         let source_machine = peer.queue_manager;
         let received = self.received;
         match ended {
-            Ended::Session(CloseCause::Idle(_)) | Ended::PeerClosed(false) | Ended::Shutdown if self.progress == Progress::Open => {
+            Ended::Session(CloseCause::Idle(_)) | Ended::PeerClosed(false) | Ended::Shutdown
+                if self.progress == Progress::Open =>
+            {
                 tracing::info!(
                     event = "session_closed", peer = %peer, source_machine = %source_machine, received, reason = %ended,
                     "a session is closed"

@@ -78,7 +78,8 @@ impl Place {
         match self {
             Self::File(path) => {
                 let is_new = !path.exists();
-                let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+                let file =
+                    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
                 let database = self.open_file(file.map_err(|error| self.failed(&error))?)?;
                 if is_new {
                     sync_directory(path).map_err(|error| self.failed(&error))?;

@@ -34,7 +34,8 @@ fn every_malformed_packet_closes_its_session_with_one_line_that_names_the_field(
     // This session stays open through all of it.
     let mut witness = Raw::open(bridge.address);
     let mut tried = 0;
-    let mut vectors: Vec<_> = std::fs::read_dir("tests/fixtures/vectors").unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut vectors: Vec<_> =
+        std::fs::read_dir("tests/fixtures/vectors").unwrap().map(|entry| entry.unwrap().path()).collect();
     vectors.sort();
     for path in vectors.iter().filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
         let vector: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -163,9 +164,7 @@ fn more_sessions_than_allowed_are_refused_and_places_become_free_again() {
     third.wait_for_close();
     assert!(closing_line(&bridge, third.0.local_addr().unwrap())["reason"].as_str().unwrap().contains("max_sessions"));
     drop(first);
-    eventually("a place is free again", || {
-        (status(&site)["sessions"].as_array().unwrap().len() == 1).then_some(())
-    });
+    eventually("a place is free again", || (status(&site)["sessions"].as_array().unwrap().len() == 1).then_some(()));
     deliver(bridge.address, &[message("orders", 1)]);
 }
 

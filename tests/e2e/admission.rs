@@ -93,7 +93,8 @@ fn each_refusal_is_one_warning_with_class_and_reason_and_leaves_nothing_behind()
         assert_eq!(lines_about(&bridge, &id), 1, "{what}");
     }
     let status = status(&site);
-    let waiting: u64 = status["queues"].as_array().unwrap().iter().map(|queue| queue["messages"].as_u64().unwrap()).sum();
+    let waiting: u64 =
+        status["queues"].as_array().unwrap().iter().map(|queue| queue["messages"].as_u64().unwrap()).sum();
     assert_eq!(waiting, 0);
     assert_eq!(status["routes"][0]["received_messages"], 0);
 }
@@ -109,7 +110,9 @@ fn refusals() -> Vec<Refused> {
         change(&mut message);
         refusals.push(Refused { what, message, class: class.name().unwrap(), outcome });
     };
-    let to = |name: &'static str| move |message: &mut UserMessage| message.user.destination = message_to(name, 0).user.destination;
+    let to = |name: &'static str| {
+        move |message: &mut UserMessage| message.user.destination = message_to(name, 0).user.destination
+    };
     let bad_queue = MessageClass::NACK_BAD_DST_Q;
     add("an unknown queue", bad_queue, "unknown-queue", &to(r"OS:bridge01\private$\ordres"));
     add("a public queue of that name", bad_queue, "unknown-queue", &to(r"OS:bridge01\orders"));

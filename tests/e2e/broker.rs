@@ -55,7 +55,12 @@ impl Application {
         let options = BasicConsumeOptions::default();
         let mut consumer = self
             .channel
-            .basic_consume(self.queue.as_str().into(), unique("consumer").as_str().into(), options, FieldTable::default())
+            .basic_consume(
+                self.queue.as_str().into(),
+                unique("consumer").as_str().into(),
+                options,
+                FieldTable::default(),
+            )
             .await
             .unwrap();
         while !enough(received) {

@@ -74,9 +74,11 @@ fn send_decode_and_status_work_together() {
         arguments.extend(extra);
         run(&arguments)
     };
-    let (code, out, errors) = send(&["--to", r"DIRECT=TCP:127.0.0.1\private$\orders", "--label", "l", "--body", "b", "--count", "100"]);
+    let (code, out, errors) =
+        send(&["--to", r"DIRECT=TCP:127.0.0.1\private$\orders", "--label", "l", "--body", "b", "--count", "100"]);
     assert_eq!(code, 0, "{out}{errors}");
-    let (code, out, errors) = send(&["--to", r"direct=tcp:127.0.0.1\private$\orders", "--delivery", "recoverable", "--body", "b"]);
+    let (code, out, errors) =
+        send(&["--to", r"direct=tcp:127.0.0.1\private$\orders", "--delivery", "recoverable", "--body", "b"]);
     assert_eq!(code, 0, "{out}{errors}");
     let report = status(&site);
     assert_eq!(report["routes"][0]["received_messages"], 101);
@@ -135,7 +137,10 @@ fn a_broker_that_is_absent_at_the_start_and_comes_later() {
     assert!(line["reason"].as_str().unwrap().contains("orders"), "{line}");
     assert_eq!(http(health, "/readyz").0, 503);
     let received = runtime().block_on(async { Application::declare(&uri, "orders").await.receive(100).await });
-    assert_eq!(received.iter().map(crate::broker::Received::ordinal).collect::<Vec<_>>(), (1..=100).collect::<Vec<_>>());
+    assert_eq!(
+        received.iter().map(crate::broker::Received::ordinal).collect::<Vec<_>>(),
+        (1..=100).collect::<Vec<_>>()
+    );
     eventually("ready", || (http(health, "/readyz").0 == 200).then_some(()));
     eventually("nothing waits", || (status(&site)["routes"][0]["queue_messages"] == 0).then_some(()));
     assert!(bridge.stop().success());

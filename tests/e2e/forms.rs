@@ -4,7 +4,8 @@ use std::process::Command;
 
 use bytes::Bytes;
 use mqbridge::mqqb::wire::{
-    DeliveryMode, DirectField, Guid, MessageClass, MessageId, QueueField, SecurityHeader, SecurityItem, UserMessage, WideText,
+    DeliveryMode, DirectField, Guid, MessageClass, MessageId, QueueField, SecurityHeader, SecurityItem, UserMessage,
+    WideText,
 };
 use serde_json::{Value, json};
 use testkit::SharedBroker;
@@ -26,7 +27,9 @@ fn read_with_pika(uri: &str, queue: &str, count: usize) -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
     let mut messages: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    messages.sort_by_key(|message| message["message_id"].as_str().unwrap().rsplit('\\').next().unwrap().parse::<u32>().unwrap());
+    messages.sort_by_key(|message| {
+        message["message_id"].as_str().unwrap().rsplit('\\').next().unwrap().parse::<u32>().unwrap()
+    });
     messages
 }
 
@@ -40,15 +43,18 @@ fn base64(bytes: &[u8]) -> String {
     for chunk in bytes.chunks(3) {
         let word = chunk.iter().fold(0_u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
         for place in 0..4 {
-            text.push(if place <= chunk.len() { ALPHABET[(word >> (18 - 6 * place) & 63) as usize].into() } else { '=' });
+            text.push(if place <= chunk.len() {
+                ALPHABET[(word >> (18 - 6 * place) & 63) as usize].into()
+            } else {
+                '='
+            });
         }
     }
     text
 }
 
 /// A SID as the wire has it: S-1-5-21-1-2-3-1104.
-const SID: [u8; 28] =
-    [1, 5, 0, 0, 0, 0, 0, 5, 21, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0x50, 4, 0, 0];
+const SID: [u8; 28] = [1, 5, 0, 0, 0, 0, 0, 5, 21, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0x50, 4, 0, 0];
 
 /// Everything that a message can carry without being signed or encrypted.
 fn rich(ordinal: u32, sent: u32) -> UserMessage {
@@ -61,7 +67,8 @@ fn rich(ordinal: u32, sent: u32) -> UserMessage {
     let properties = &mut message.properties;
     properties.label = Some(WideText::from_text("order Nr. 7 – Grüße 🙂"));
     properties.class = MessageClass(0x0123);
-    properties.correlation_id = MessageId { source: Guid::from_wire(*b"another machine!"), ordinal: 0xFFFF_FFFF }.to_wire();
+    properties.correlation_id =
+        MessageId { source: Guid::from_wire(*b"another machine!"), ordinal: 0xFFFF_FFFF }.to_wire();
     properties.body_type = 0x1011;
     properties.app_specific = 0xFFFF_FFFE;
     properties.extension = Bytes::from_static(b"\0\xFFheaders of a framework");
@@ -131,7 +138,8 @@ fn a_client_in_another_language_reads_properties_and_headers() {
     assert_eq!(second["correlation_id"], Value::Null);
     assert_eq!(second["body"], "");
     let names: Vec<_> = second["headers"].as_object().unwrap().keys().cloned().collect();
-    let always = ["msmq-authenticated", "msmq-body-type", "msmq-destination", "msmq-redelivered", "msmq-source-machine"];
+    let always =
+        ["msmq-authenticated", "msmq-body-type", "msmq-destination", "msmq-redelivered", "msmq-source-machine"];
     assert_eq!(names, always);
 }
 
@@ -188,7 +196,8 @@ fn an_extension_over_the_limit_is_left_out_or_the_message_set_aside_as_the_route
     let uri = SharedBroker::uri().unwrap();
     let exchange = unique("extensions");
     let omit = route("omit", &exchange, "omit", "", "extension_limit = \"1 KiB\"");
-    let strict = route("strict", &exchange, "strict", "", "extension_limit = \"1 KiB\"\nextension_policy = \"dead-letter\"");
+    let strict =
+        route("strict", &exchange, "strict", "", "extension_limit = \"1 KiB\"\nextension_policy = \"dead-letter\"");
     let site = Site::new(&uri, "", &[("omit", &omit), ("strict", &strict)]);
     runtime().block_on(async { drop(Application::declare(&uri, &exchange).await) });
     let bridge = site.start();

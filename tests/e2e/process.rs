@@ -101,7 +101,8 @@ struct Log {
 
 impl Bridge {
     pub(crate) fn start(config: &Path) -> Self {
-        let mut child = mqbridge(&["run", "--config", config.to_str().unwrap()]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            mqbridge(&["run", "--config", config.to_str().unwrap()]).stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Log::default());
         let stderr = child.stderr.take().unwrap();
         let follower = Arc::clone(&log);

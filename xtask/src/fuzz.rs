@@ -27,11 +27,14 @@ pub(crate) fn run_all(arguments: &[String]) -> Result<(), Failure> {
         let found = root().join("target/fuzz-corpus").join(&name);
         std::fs::create_dir_all(&found).map_err(|source| Failure::File { path: found.clone(), source })?;
         let corpus = root().join("fuzz/corpus").join(&name);
-        run(Command::new("cargo")
-            .args(["+nightly", "fuzz", "run", &name])
-            .arg(&found)
-            .arg(&corpus)
-            .args(["--", &format!("-max_total_time={seconds}"), "-rss_limit_mb=2048", "-timeout=10", "-verbosity=0", "-print_final_stats=1"]))?;
+        run(Command::new("cargo").args(["+nightly", "fuzz", "run", &name]).arg(&found).arg(&corpus).args([
+            "--",
+            &format!("-max_total_time={seconds}"),
+            "-rss_limit_mb=2048",
+            "-timeout=10",
+            "-verbosity=0",
+            "-print_final_stats=1",
+        ]))?;
     }
     Ok(())
 }

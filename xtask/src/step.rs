@@ -45,7 +45,8 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let shown = shown(command);
     let started = clock();
     println!("$ {shown}");
-    let status = command.current_dir(root()).stdin(Stdio::null()).status().map_err(|source| missing(command, source))?;
+    let status =
+        command.current_dir(root()).stdin(Stdio::null()).status().map_err(|source| missing(command, source))?;
     println!("  ({:.1} s)", started.elapsed().as_secs_f64());
     if status.success() { Ok(()) } else { Err(Failure::Command(shown)) }
 }

@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{Guid, Sid, WideText, Malformed};
+use crate::mqqb::wire::{Guid, Malformed, Sid, WideText};
 
 /// Who sent the message, the evidence, and the key of an encrypted body (MS-MQMQ 2.2.20.6).
 ///
