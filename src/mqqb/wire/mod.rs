@@ -20,6 +20,9 @@ mod walk;
 mod wide;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub use class::MessageClass;
 pub use error::{Malformed, Reason};
 pub use frame::{Frame, FrameCutter, MAX_PACKET_SIZE};
