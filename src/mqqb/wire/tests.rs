@@ -165,7 +165,7 @@ mod decoding {
         };
         const SID: &[u8] = &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0];
         assert_eq!(sender(0, b""), Ok(SenderId::None));
-        assert_eq!(sender(1, SID), Ok(SenderId::Sid(Bytes::from_static(SID))));
+        assert_eq!(sender(1, SID), Ok(SenderId::Sid(Sid::from_wire(Bytes::from_static(SID)).unwrap())));
         assert_eq!(sender(0xFFF2, &[7; 16]), Ok(SenderId::QueueManager(Guid::from_wire([7; 16]))));
         assert_eq!(sender(0, SID).unwrap_err().field, "SecurityHeader.SenderIdSize");
         assert_eq!(sender(1, b"").unwrap_err().field, "SecurityHeader.SecurityID");
