@@ -54,9 +54,9 @@ fn main() {
     let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let setting =
         Setting { messages: number("MQBRIDGE_BENCH_MESSAGES", 100_000), rounds: number("MQBRIDGE_BENCH_ROUNDS", 3) };
-    let broker =
-        PrivateBroker::start(testkit::BrokerOptions { plugins: vec!["rabbitmq_shovel"], ..Default::default() })
-            .unwrap();
+    let options = testkit::BrokerOptions { plugins: vec!["rabbitmq_shovel"], ..Default::default() };
+    let broker = PrivateBroker::new(options).unwrap();
+    broker.start().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     println!(
         "{} messages of {BODY} bytes, {} rounds, medians; {SOURCES} sending machines",

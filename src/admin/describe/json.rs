@@ -40,7 +40,7 @@ pub(super) fn packet(packet: &Packet, frame: &Frame) -> Value {
             "internal": internal(&ack.internal, InternalHeader::SESSION_ACK),
             "session": session(&ack.header, ack.counted_in_packet_size),
         }),
-        Packet::User(message) => user_message(message, base),
+        Packet::User(message) => user_message(message, &base),
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) fn ping(ping: &Ping) -> Value {
     })
 }
 
-fn user_message(message: &UserMessage, base: Value) -> Value {
+fn user_message(message: &UserMessage, base: &Value) -> Value {
     let layout = message.layout().unwrap_or_default();
     let layout: Vec<_> = layout.into_iter().map(|(name, range)| part(name, range.start, range.len())).collect();
     let kind = message.kind();

@@ -21,6 +21,9 @@ mod walk;
 mod wide;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub use class::MessageClass;
 pub use error::{Malformed, Reason};
 pub use frame::{Frame, FrameCutter, MAX_PACKET_SIZE};
@@ -35,6 +38,6 @@ pub use names::{DirectName, FormatName, FormatNameError, Protocol, QueuePath, Qu
 pub use order::{FinalAckBody, OrderAckBody};
 pub use packet::{Packet, UserKind};
 pub use ping::Ping;
-pub use sid::Sid;
+pub use sid::{NotASid, Sid};
 pub use user_message::{DeliveryMode, PiggyBackedSession, UserMessage, append_session_header};
 pub use wide::WideText;

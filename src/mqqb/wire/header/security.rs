@@ -37,7 +37,7 @@ pub struct SecurityItem {
 pub enum SenderId {
     /// ST 0: nobody.
     None,
-    /// ST 1: a user, by the bytes of the SID (MS-DTYP 2.4.2.2).
+    /// ST 1: a user.
     Sid(Sid),
     /// ST 2: a queue manager.
     QueueManager(Guid),
@@ -86,9 +86,10 @@ impl SecurityHeader {
         match self.sender_type() {
             0 if id.is_empty() => Ok(SenderId::None),
             0 => Err(Malformed::size("SecurityHeader.SenderIdSize", id.len() as u64, 0, 0)),
-            1 => Sid::from_wire(id.clone())
-                .map(SenderId::Sid)
-                .ok_or_else(|| Malformed::because("SecurityHeader.SecurityID", "not the size of a SID")),
+            1 => match Sid::from_wire(id.clone()) {
+                Some(sid) => Ok(SenderId::Sid(sid)),
+                None => Err(Malformed::because("SecurityHeader.SecurityID", "not the size of a SID")),
+            },
             2 => match <[u8; 16]>::try_from(&id[..]) {
                 Ok(guid) => Ok(SenderId::QueueManager(Guid::from_wire(guid))),
                 Err(_) => Err(Malformed::size("SecurityHeader.SenderIdSize", id.len() as u64, 16, 16)),
