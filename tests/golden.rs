@@ -10,7 +10,8 @@ use mqbridge::admin::describe::{Content, decode_file};
 use mqbridge::mqqb::wire::{
     AckRequest, BaseHeader, ConnectionParameters, DeliveryMode, DirectField, EstablishConnection, FormatName, Guid,
     InternalHeader, MessageClass, MessageId, MessageProperties, OperatingSystem, Packet, Ping, QueueField,
-    SecurityHeader, SecurityItem, SenderId, SessionAck, SessionHeader, UserHeader, UserKind, UserMessage, WideText,
+    SecurityHeader, SecurityItem, SenderId, SessionAck, SessionHeader, Sid, UserHeader, UserKind, UserMessage,
+    WideText,
 };
 
 /// The one piece of a file, and its bytes.
@@ -211,7 +212,7 @@ fn frame_7_is_a_user_message() {
     assert_eq!(*message, expected);
     assert_eq!(message.kind(), UserKind::Message);
     assert_eq!(message.id().to_string(), r"557358d1-9150-9595-4997-b6e611ea26c6\2286");
-    assert_eq!(message.security.as_ref().unwrap().sender(), Ok(SenderId::Sid(sid)));
+    assert_eq!(message.security.as_ref().unwrap().sender(), Ok(SenderId::Sid(Sid::from_wire(sid).unwrap())));
     assert_eq!(message.destination(), Some(r"DIRECT=OS:a04bm02\q".parse::<FormatName>().unwrap()));
     assert_eq!((message.admin_queue(), message.response_queue()), (None, None));
     assert!(!message.is_signed() && !message.is_encrypted() && !message.is_recoverable());

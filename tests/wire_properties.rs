@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../fuzz/src/oracles.rs"]
+#[expect(unreachable_pub, reason = "the fuzz crate shares this file")]
 mod oracles;
 mod packets;
 

@@ -40,7 +40,7 @@ pub(super) fn packet(packet: &Packet, frame: &Frame) -> Value {
             "internal": internal(&ack.internal, InternalHeader::SESSION_ACK),
             "session": session(&ack.header, ack.counted_in_packet_size),
         }),
-        Packet::User(message) => user_message(message, base),
+        Packet::User(message) => user_message(message, &base),
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) fn ping(ping: &Ping) -> Value {
     })
 }
 
-fn user_message(message: &UserMessage, base: Value) -> Value {
+fn user_message(message: &UserMessage, base: &Value) -> Value {
     let layout = message.layout().unwrap_or_default();
     let layout: Vec<_> = layout.into_iter().map(|(name, range)| part(name, range.start, range.len())).collect();
     let kind = message.kind();
@@ -294,25 +294,10 @@ fn sender(header: &SecurityHeader) -> Value {
     let raw = &header.sender_id.data;
     match header.sender() {
         Ok(SenderId::None) => Value::Null,
-        Ok(SenderId::Sid(sid)) => json!({ "raw": hex(raw), "sid": sid_text(&sid) }),
+        Ok(SenderId::Sid(sid)) => json!({ "raw": hex(raw), "sid": sid.to_string() }),
         Ok(SenderId::QueueManager(machine)) => json!({ "raw": hex(raw), "queue_manager": machine.to_string() }),
         Err(error) => json!({ "raw": hex(raw), "error": error.reason.to_string() }),
     }
-}
-
-/// `S-1-…` (MS-DTYP 2.4.2.1). An identifier authority beyond 32 bits is hexadecimal.
-fn sid_text(sid: &[u8]) -> Option<String> {
-    let (fixed, sub_authorities) = sid.split_first_chunk::<8>()?;
-    let [revision, _, a0, a1, a2, a3, a4, a5] = *fixed;
-    let authority = u64::from_be_bytes([0, 0, a0, a1, a2, a3, a4, a5]);
-    let mut text = match u32::try_from(authority) {
-        Ok(authority) => format!("S-{revision}-{authority}"),
-        Err(_) => format!("S-{revision}-0x{authority:012X}"),
-    };
-    for sub_authority in sub_authorities.as_chunks().0 {
-        let _ = write!(text, "-{}", u32::from_le_bytes(*sub_authority));
-    }
-    Some(text)
 }
 
 fn provider_info(info: &[u8]) -> Value {

@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn half_a_byte_and_nothing_are_no_packets() {
-        assert_eq!(decode_file(b"10 C"), Err(NotPackets::OddDigits(3)).map(|()| Vec::<Piece>::new()).map_err(|e| e));
+        assert_eq!(decode_file(b"10 C").unwrap_err(), NotPackets::OddDigits(3));
         assert_eq!(decode_file(b"# nothing\n").unwrap_err(), NotPackets::Empty);
     }
 }

@@ -175,6 +175,7 @@ impl EstablishConnection {
     /// The answer to this request, from the queue manager `own` (MS-MQQB 3.1.5.3.1).
     ///
     /// `own` is named also when a request was meant for another queue manager.
+    #[must_use]
     pub fn response(&self, own: Guid, refused: bool) -> Self {
         let echoed = self.operating_system.0 & OperatingSystem::NO_PING_SENT;
         Self {

@@ -15,10 +15,14 @@ mod order;
 mod packet;
 mod ping;
 mod reader;
+mod sid;
 mod user_message;
 mod walk;
 mod wide;
 mod writer;
+
+#[cfg(test)]
+mod tests;
 
 pub use class::MessageClass;
 pub use error::{Malformed, Reason};
@@ -34,5 +38,6 @@ pub use names::{DirectName, FormatName, FormatNameError, Protocol, QueuePath, Qu
 pub use order::{FinalAckBody, OrderAckBody};
 pub use packet::{Packet, UserKind};
 pub use ping::Ping;
+pub use sid::{NotASid, Sid};
 pub use user_message::{DeliveryMode, PiggyBackedSession, UserMessage, append_session_header};
 pub use wide::WideText;

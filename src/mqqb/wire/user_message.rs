@@ -13,8 +13,8 @@ use super::{
 /// A message (MS-MQMQ 2.2.20): an application's, an administration acknowledgment, or a transactional one
 /// (`OrderAck`, `FinalAck`), which have the same layout.
 ///
-/// A decoded message keeps the frame it came in, so that untouched bytes stay untouched. Messages that we make
-/// have none until they are encoded.
+/// What varies in length is a slice of the frame that the message was decoded from: no body is copied, and the frame
+/// lives as long as any part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserMessage {
     /// `BaseHeader`.
@@ -116,10 +116,7 @@ impl UserMessage {
             };
         let security = user.announces(UserHeader::SECURITY_HEADER, || SecurityHeader::decode(&mut reader))?;
         let properties = MessageProperties::decode(&mut reader)?;
-        let debug = match base.has(BaseHeader::DEBUG_HEADER) {
-            true => Some(DebugHeader::decode(&mut reader)?),
-            false => None,
-        };
+        let debug = if base.has(BaseHeader::DEBUG_HEADER) { Some(DebugHeader::decode(&mut reader)?) } else { None };
         let soap = user.announces(UserHeader::SOAP_HEADER, || SoapHeader::decode(&mut reader))?;
         let multi_queue = user.announces(UserHeader::MULTI_QUEUE_HEADER, || MultiQueueHeader::decode(&mut reader))?;
         let (trailer, session) = PiggyBackedSession::decode(base, frame, &mut reader)?;

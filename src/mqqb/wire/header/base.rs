@@ -83,7 +83,7 @@ impl BaseHeader {
     }
 
     /// Appends the header.
-    pub(in crate::mqqb::wire) fn encode(&self, packet_size: u32, out: &mut BytesMut) {
+    pub(in crate::mqqb::wire) fn encode(self, packet_size: u32, out: &mut BytesMut) {
         out.put_u8(Self::VERSION);
         out.put_u8(self.reserved);
         out.put_u16_le(self.flags);

@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{Guid, Malformed};
+use crate::mqqb::wire::{Guid, Malformed, Sid};
 
 /// Who sent the message, the evidence, and the key of an encrypted body (MS-MQMQ 2.2.20.6).
 ///
@@ -37,8 +37,8 @@ pub struct SecurityItem {
 pub enum SenderId {
     /// ST 0: nobody.
     None,
-    /// ST 1: a user, by the bytes of the SID (MS-DTYP 2.4.2.2).
-    Sid(Bytes),
+    /// ST 1: a user.
+    Sid(Sid),
     /// ST 2: a queue manager.
     QueueManager(Guid),
 }
@@ -86,10 +86,9 @@ impl SecurityHeader {
         match self.sender_type() {
             0 if id.is_empty() => Ok(SenderId::None),
             0 => Err(Malformed::size("SecurityHeader.SenderIdSize", id.len() as u64, 0, 0)),
-            1 => match id.get(1) {
-                // Revision, SubAuthorityCount, IdentifierAuthority, then 4 bytes for each sub-authority.
-                Some(&count) if id.len() == 1 + 1 + 6 + 4 * usize::from(count) => Ok(SenderId::Sid(id.clone())),
-                _ => Err(Malformed::because("SecurityHeader.SecurityID", "not the size of a SID")),
+            1 => match Sid::from_wire(id.clone()) {
+                Some(sid) => Ok(SenderId::Sid(sid)),
+                None => Err(Malformed::because("SecurityHeader.SecurityID", "not the size of a SID")),
             },
             2 => match <[u8; 16]>::try_from(&id[..]) {
                 Ok(guid) => Ok(SenderId::QueueManager(Guid::from_wire(guid))),

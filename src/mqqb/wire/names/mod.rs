@@ -160,10 +160,12 @@ impl FormatName {
     pub const fn is_read_only(&self) -> bool {
         match self {
             Self::Direct(name) => match &name.queue {
-                QueuePath::Private { suffix, .. } | QueuePath::Public { suffix, .. } => QueueSuffix::is_journal(suffix),
+                QueuePath::Private { suffix, .. } | QueuePath::Public { suffix, .. } => {
+                    QueueSuffix::is_journal(suffix.as_ref())
+                }
                 QueuePath::System(_) => true,
             },
-            Self::Public { suffix, .. } | Self::Private { suffix, .. } => QueueSuffix::is_journal(suffix),
+            Self::Public { suffix, .. } | Self::Private { suffix, .. } => QueueSuffix::is_journal(suffix.as_ref()),
             Self::Machine { .. } => true,
             Self::DistributionList { .. } | Self::Connector { .. } | Self::Multicast { .. } => false,
         }
@@ -267,7 +269,7 @@ impl QueuePath {
 }
 
 impl QueueSuffix {
-    const fn is_journal(suffix: &Option<Self>) -> bool {
+    const fn is_journal(suffix: Option<&Self>) -> bool {
         matches!(suffix, Some(Self::Journal))
     }
 
