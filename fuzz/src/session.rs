@@ -145,7 +145,8 @@ impl Driver {
 
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
         match operation & 0x7F {
-            0..16 => self.messages(operation & 1 != 0, usize::from(input.small()) + 1, None),
+            0..14 => self.messages(operation & 1 != 0, usize::from(input.small() & 0x1F) + 1, None),
+            14 | 15 => self.messages(operation & 1 != 0, usize::from(input.small()) + 1, None),
             16..24 => {
                 let header = self.header(input);
                 self.messages(operation & 1 != 0, 1, Some(header));

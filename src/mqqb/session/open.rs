@@ -157,7 +157,7 @@ impl Open {
     }
 
     /// Whether to acknowledge now: half the smaller window is owed, or as many recoverable messages as one
-    /// acknowledgment reaches, or the time is over. Windows is a half of 1 at least.
+    /// acknowledgment reaches, or the time is over. Half a window is one message at least.
     fn is_acknowledgment_due(&self) -> bool {
         let owed = self.inbound.owed();
         let half = u64::from(self.outbound.window() / 2).max(1);
@@ -216,10 +216,7 @@ pub(super) const fn on_the_wire(number: u64) -> u16 {
 }
 
 fn encode(header: SessionHeader) -> Bytes {
-    let mut bytes = BytesMut::with_capacity(SESSION_ACK_SIZE);
+    let mut bytes = BytesMut::with_capacity(SessionAck::PACKET_SIZE);
     SessionAck::new(header).encode(&mut bytes);
     bytes.freeze()
 }
-
-/// Size of a `SessionAck` packet.
-const SESSION_ACK_SIZE: usize = 16 /* BaseHeader */ + 4 /* InternalHeader */ + SessionHeader::SIZE;

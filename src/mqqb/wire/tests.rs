@@ -71,7 +71,9 @@ mod decoding {
         let head = message().to_packet().unwrap().slice(..16);
         let cut = |changes: &[(usize, u8)], limit| {
             let mut head = BytesMut::from(&head[..]);
-            changes.iter().for_each(|(at, byte)| head[*at] = *byte);
+            for (at, byte) in changes {
+                head[*at] = *byte;
+            }
             FrameCutter::new(limit).cut(&mut head).map(|frame| frame.is_some()).map_err(|error| error.field)
         };
         let size = message().to_packet().unwrap().len() as u32;
@@ -159,11 +161,11 @@ mod decoding {
 
     #[test]
     fn a_sender_is_who_the_header_says_or_nobody_at_all() {
+        const SID: &[u8] = &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0];
         let sender = |flags, id: &'static [u8]| {
             let sender_id = SecurityItem::new(Bytes::from_static(id));
             SecurityHeader { flags, sender_id, ..SecurityHeader::default() }.sender()
         };
-        const SID: &[u8] = &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0];
         assert_eq!(sender(0, b""), Ok(SenderId::None));
         assert_eq!(sender(1, SID), Ok(SenderId::Sid(Sid::from_wire(Bytes::from_static(SID)).unwrap())));
         assert_eq!(sender(0xFFF2, &[7; 16]), Ok(SenderId::QueueManager(Guid::from_wire([7; 16]))));
@@ -246,6 +248,7 @@ mod encoding {
 }
 
 mod meaning {
+    use super::QueueField::{PrivateOnAdminHost, PrivateOnDestination, PrivateOnSource, SameAsAdmin};
     use super::*;
 
     fn acknowledgment(class: MessageClass, destination: QueueField, label: &str, size: usize) -> UserKind {
@@ -260,9 +263,9 @@ mod meaning {
     /// A-37: order queue, label, size and class together; all else is a message for a queue.
     #[test]
     fn transactional_acknowledgments_are_told_from_messages() {
+        const LABEL: &str = UserMessage::ORDERING_LABEL;
         let by_id = || QueueField::PrivateOnDestination(UserMessage::ORDER_QUEUE_ID);
         let by_address = || direct(r"TCP:10.1.2.3\private$\ORDER_QUEUE$");
-        const LABEL: &str = UserMessage::ORDERING_LABEL;
         for queue in [by_id(), by_address(), direct(r"SPX:00000012.00a0234f7500\PRIVATE$\order_queue$")] {
             assert_eq!(acknowledgment(MessageClass::ORDER_ACK, queue.clone(), LABEL, 36), UserKind::OrderAck);
             for class in [0x4000, 0x8000, 0x8005, 0xC004, 0xFFFF].map(MessageClass) {
@@ -289,7 +292,6 @@ mod meaning {
                 .map(|name| name.map(|name| name.to_string().to_lowercase()))
         };
         let private = |machine: &str, id| Some(format!(r"private={machine}\{id:08x}"));
-        use QueueField::{PrivateOnAdminHost, PrivateOnDestination, PrivateOnSource, SameAsAdmin};
         let elsewhere = QueueField::Private { machine: guid(ELSEWHERE), id: 1 };
 
         assert_eq!(message().destination().unwrap().to_string().to_lowercase(), private(DESTINATION, 10).unwrap());
