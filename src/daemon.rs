@@ -131,7 +131,9 @@ async fn serve(config: Config, log: &LogHandle, make_connector: MakeConnector) -
         }
     };
     stopped.stop();
-    while around.join_next().await.is_some() {}
+    // Nobody's request is worth waiting for now.
+    let last_answers = async { while around.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(Duration::from_secs(1), last_answers).await;
     Ok(result?)
 }
 
