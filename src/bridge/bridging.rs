@@ -40,7 +40,7 @@ pub struct Parts {
     pub chance: fn() -> f64,
 }
 
-/// A bridge that runs.
+/// A bridge that runs. Dropped, it ends as if it were killed.
 pub struct Bridge {
     view: Arc<View>,
     /// Nothing comes in any more.
@@ -49,7 +49,7 @@ pub struct Bridge {
     drain: StopSwitch,
     net: JoinSet<()>,
     forwarders: JoinSet<bool>,
-    summary: tokio::task::JoinHandle<()>,
+    summary: JoinSet<()>,
     connectors: BTreeMap<String, Arc<dyn Connector>>,
     shutdown_timeout: Duration,
 }
@@ -170,9 +170,10 @@ impl Bridge {
             net.spawn(responder.run(clock, guid, sessions.clone(), closing.clone()));
         }
         let summary = Summary { routes, store, counters, states, clock };
-        let summary = tokio::spawn(summary.run(draining));
+        let mut last = JoinSet::new();
+        last.spawn(summary.run(draining));
         let shutdown_timeout = manager.shutdown_timeout;
-        Ok(Self { view, close, drain, net, forwarders, summary, connectors, shutdown_timeout })
+        Ok(Self { view, close, drain, net, forwarders, summary: last, connectors, shutdown_timeout })
     }
 
     /// What can be asked of it.
@@ -191,8 +192,7 @@ impl Bridge {
         while let Some(finished) = self.forwarders.join_next().await {
             clean &= finished.unwrap_or(false);
         }
-        // Only writes the last summary.
-        let _ = self.summary.await;
+        while self.summary.join_next().await.is_some() {}
         for connector in self.connectors.values() {
             if tokio::time::timeout(self.shutdown_timeout, connector.close()).await.is_err() {
                 tracing::warn!(event = "connector_not_closed", connector = %connector.name(), "left behind");
