@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::TestkitError;
 use crate::process::run;
-use crate::scratch::private_dir;
+use crate::scratch::{private_dir, random};
 
 /// P-256 keys are made in a moment; the files are not encrypted.
 const NEW_KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
@@ -54,8 +54,10 @@ impl Certificates {
     }
 
     fn authority(&self) -> Result<(), TestkitError> {
+        // Authorities differ in name, as real ones do.
+        let name = format!("testkit-authority-{:08x}", random());
         self.openssl(&format!(
-            "req -x509 {NEW_KEY} -keyout ca.key -out ca.pem {VALIDITY} -subj /CN=testkit-authority \
+            "req -x509 {NEW_KEY} -keyout ca.key -out ca.pem {VALIDITY} -subj /CN={name} \
              -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign"
         ))
     }

@@ -144,15 +144,19 @@ fn copy(mut from: TcpStream, mut to: TcpStream, stalled: &AtomicBool, closed: &A
     let mut buffer = vec![0; 64 * 1024];
     let _ = from.set_read_timeout(Some(NOTICE));
     while !closed.load(Ordering::SeqCst) {
-        if stalled.load(Ordering::SeqCst) {
-            thread::sleep(NOTICE);
-            continue;
-        }
         match from.read(&mut buffer) {
             Ok(0) => break,
-            Ok(read) if to.write_all(&buffer[..read]).is_ok() => {}
+            Ok(read) => {
+                // What comes in while it stalls is held, so that a stall holds from the moment it is asked for.
+                while stalled.load(Ordering::SeqCst) && !closed.load(Ordering::SeqCst) {
+                    thread::sleep(NOTICE);
+                }
+                if to.write_all(&buffer[..read]).is_err() {
+                    break;
+                }
+            }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Ok(_) | Err(_) => break,
+            Err(_) => break,
         }
     }
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));

@@ -45,13 +45,15 @@ pub(crate) enum ConnectError {
     Tls { peer: String, reason: String, remedy: &'static str },
     #[error("{peer} refuses the login of user {user:?}; check user name, password and the user's rights ({reason})")]
     Login { peer: String, user: String, reason: String },
-    #[error("{peer} does not offer login by certificate ({reason}); enable rabbitmq_auth_mechanism_ssl there")]
+    #[error(
+        "{peer} does not accept login by certificate ({reason}); enable rabbitmq_auth_mechanism_ssl there, add EXTERNAL to its auth_mechanisms, and let the certificate name a user"
+    )]
     CertificateLogin { peer: String, reason: String },
     #[error(
         "{peer} has no virtual host {name:?} for user {user:?}; the default one is written /%2f in the URI ({reason})"
     )]
     VirtualHost { peer: String, name: String, user: String, reason: String },
-    #[error("{peer} closes the connection during the handshake ({reason}); is AMQP 0-9-1 spoken on this port{hint}?")]
+    #[error("{peer} ends the handshake ({reason}); {hint}")]
     Handshake { peer: String, reason: String, hint: &'static str },
     #[error("{peer}: {reason}")]
     Other { peer: String, reason: String },
@@ -88,7 +90,7 @@ impl ConnectError {
 
     pub(crate) fn from_tls(peer: &str, source: &io::Error) -> Self {
         let reason = source.to_string();
-        let remedy = if reason.contains("UnknownIssuer") {
+        let remedy = if reason.contains("UnknownIssuer") || reason.contains("BadSignature") {
             "tls.ca_file does not hold the authority that signed the broker's certificate"
         } else if reason.contains("not valid for name") || reason.contains("NotValidForName") {
             "the certificate is for another host: use its name in the URI"
@@ -102,8 +104,8 @@ impl ConnectError {
         Self::Tls { peer: peer.to_owned(), reason, remedy }
     }
 
-    /// What lapin reports of the AMQP handshake.
-    pub(crate) fn from_handshake(uri: &BrokerUri, error: &lapin::Error) -> Self {
+    /// What lapin reports of the AMQP handshake, made with a client certificate or without.
+    pub(crate) fn from_handshake(uri: &BrokerUri, with_certificate: bool, error: &lapin::Error) -> Self {
         let (peer, user, reason) = (uri.endpoint(), uri.user().to_owned(), describe(error));
         match error.kind() {
             ErrorKind::ProtocolError(refusal) => match refusal.kind() {
@@ -124,8 +126,15 @@ impl ConnectError {
                 let remedy = "the broker does not accept tls.cert_file: check who signed it";
                 Self::Tls { peer, reason: source.to_string(), remedy }
             }
+            // RabbitMQ hangs up on a mechanism that it does not know.
+            ErrorKind::IOError(_) if uri.logs_in_by_certificate() => Self::CertificateLogin { peer, reason },
             ErrorKind::IOError(_) | ErrorKind::ParsingError(_) | ErrorKind::InvalidProtocolVersion(_) => {
-                let hint = if uri.is_tls() { "" } else { ", and without TLS" };
+                // The alert that says so is easily lost with the connection.
+                let hint = match (uri.is_tls(), with_certificate) {
+                    (true, false) => "if it asks for a client certificate, set tls.cert_file and tls.key_file",
+                    (true, true) => "does it accept tls.cert_file, and is AMQP 0-9-1 spoken on this port?",
+                    (false, _) => "is AMQP 0-9-1 spoken on this port, and without TLS?",
+                };
                 Self::Handshake { peer, reason, hint }
             }
             _ => Self::Other { peer, reason },

@@ -43,7 +43,8 @@ impl Link {
             Ok(Err(error)) => {
                 // What went wrong before AMQP's handshake is known first-hand.
                 let failure = line.0.state().failure.take();
-                return Err(failure.unwrap_or_else(|| ConnectError::from_handshake(uri, &error)));
+                let with_certificate = config.tls.cert_file.is_some();
+                return Err(failure.unwrap_or_else(|| ConnectError::from_handshake(uri, with_certificate, &error)));
             }
             Err(_) => {
                 let stage = line.0.state().stage;

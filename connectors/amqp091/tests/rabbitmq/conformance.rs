@@ -4,7 +4,7 @@ use connector_api::conformance::{Arrived, Rig};
 use connector_api::{Address, Connector, conformance_tests};
 use testkit::Proxy;
 
-use crate::peer::{Fragile, Peer, connector, fresh_name};
+use crate::peer::{Fragile, Peer, connector};
 
 conformance_tests!(rabbit);
 
@@ -46,7 +46,7 @@ impl Rig for Rabbit {
     }
 
     async fn unroutable(&self) -> Address {
-        Address { exchange: String::new(), routing_key: fresh_name() }
+        Peer::nowhere()
     }
 
     async fn refusing(&self) -> Address {

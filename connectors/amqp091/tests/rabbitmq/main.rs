@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
 
 mod conformance;
+mod events;
 mod faults;
 mod peer;
 mod refusals;

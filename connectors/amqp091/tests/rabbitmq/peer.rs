@@ -84,6 +84,11 @@ impl Peer {
         (connection, channel)
     }
 
+    /// An address that is in no broker.
+    pub(crate) fn nowhere() -> Address {
+        Address { exchange: String::new(), routing_key: fresh_name() }
+    }
+
     /// A fresh durable queue, addressed through the default exchange.
     pub(crate) async fn queue(&self, arguments: &[(&str, AMQPValue)]) -> Address {
         let mut table = FieldTable::default();
@@ -132,9 +137,12 @@ pub(crate) fn config(uris: &[&str]) -> Amqp091Config {
     Amqp091Config { heartbeat: Duration::from_secs(1), ..Amqp091Config::new("rabbit", uris) }
 }
 
+pub(crate) fn options(route: &str) -> OutletOptions {
+    OutletOptions { route: route.to_owned(), max_in_flight: 4096 }
+}
+
 pub(crate) async fn open(connector: &dyn Connector, route: &str) -> Box<dyn Outlet> {
-    let options = OutletOptions { route: route.to_owned(), max_in_flight: 4096 };
-    timeout(PATIENCE, connector.outlet(options)).await.expect("an outlet opens")
+    timeout(PATIENCE, connector.outlet(options(route))).await.expect("an outlet opens")
 }
 
 pub(crate) async fn settle(settlements: Vec<Settlement>) -> Vec<Result<(), DeliveryError>> {
