@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use connector_amqp091::{Amqp091Config, Amqp091Connector, BrokerUri, TlsFiles};
+use connector_amqp091::{Amqp091Config, CHATTY_LOG_TARGETS, Amqp091Connector, BrokerUri, TlsFiles};
 use connector_api::Connector;
 use mqbridge::admin::commands;
 use mqbridge::cli::{self, Cli, Command, ConfigArgs, Exit, Surroundings};
@@ -68,7 +68,7 @@ fn run(args: &ConfigArgs, surroundings: &mut Surroundings<'_>) -> Exit {
         Ok(config) => config,
         Err(exit) => return exit,
     };
-    let log = match telemetry::log::init(&config.log) {
+    let log = match telemetry::log::init(&config.log, &CHATTY_LOG_TARGETS) {
         Ok(log) => log,
         Err(error) => return complain(surroundings, &error),
     };

@@ -47,7 +47,7 @@ impl Log {
         let memory = Memory { lines: Arc::default(), room: Arc::new(Mutex::new(usize::MAX)) };
         let now = Arc::new(Mutex::new("2026-11-30T06:22:23.123Z".parse().unwrap()));
         let clock = Arc::clone(&now);
-        let (layer, handle) = log::layer(&config, memory.clone(), move || *clock.lock().unwrap());
+        let (layer, handle) = log::layer(&config, &["noisy"], memory.clone(), move || *clock.lock().unwrap());
         let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
         Self { handle, memory, now, dispatch }
     }
@@ -407,4 +407,18 @@ fn a_stderr_that_is_broken_stops_nothing() {
     writer.write_all(b"x").unwrap();
     assert_eq!(in_own_process(writer.into()).wait().unwrap().code(), Some(42));
     drop(reader);
+}
+
+#[test]
+fn a_library_that_repeats_what_we_log_is_quiet_until_somebody_debugs() {
+    let say = || {
+        tracing::error!(target: "noisy::channels", "what we log in our own words");
+        tracing::warn!(target: "noisier", "something else");
+    };
+    let log = Log::text();
+    let lines = log.lines(say);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("noisier"));
+    let log = Log::new(LogConfig { level: mqbridge::config::LogLevel::Debug, ..LogConfig::default() });
+    assert_eq!(log.lines(say).len(), 2);
 }

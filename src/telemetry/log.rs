@@ -57,9 +57,12 @@ pub enum LogError {
 }
 
 /// Starts the log of the process on stderr.
-pub fn init(config: &LogConfig) -> Result<LogHandle, LogError> {
+///
+/// `quiet` names the targets of libraries that repeat, in words of their own, what the bridge logs: their lines are shown
+/// at the levels `debug` and `trace` only.
+pub fn init(config: &LogConfig, quiet: &'static [&'static str]) -> Result<LogHandle, LogError> {
     let sink = Background::start(io::stderr()).map_err(LogError::Thread)?;
-    let (layer, handle) = layer(config, sink, Timestamp::now);
+    let (layer, handle) = layer(config, quiet, sink, Timestamp::now);
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::AlreadyStarted)?;
     Ok(handle)
@@ -68,12 +71,14 @@ pub fn init(config: &LogConfig) -> Result<LogHandle, LogError> {
 /// The log as a layer, with a sink and a clock of the caller's choice.
 pub fn layer(
     config: &LogConfig,
+    quiet: &'static [&'static str],
     sink: impl Sink + 'static,
     clock: impl Fn() -> Timestamp + Send + Sync + 'static,
 ) -> (LogLayer, LogHandle) {
     let log = Arc::new(Log {
         format: config.format,
         level: AtomicU8::new(rank(config.level)),
+        quiet,
         limiter: Mutex::new(Limiter::new(config.repeat_limit)),
         lost: AtomicU64::new(0),
         sink: Box::new(sink),
@@ -151,6 +156,7 @@ impl<S: Subscriber> Layer<S> for LogLayer {
 struct Log {
     format: LogFormat,
     level: AtomicU8,
+    quiet: &'static [&'static str],
     limiter: Mutex<Limiter>,
     /// Lines that the sink had no room for.
     lost: AtomicU64,
@@ -168,7 +174,13 @@ impl Log {
         let level = self.level();
         // `tracing` orders levels by how much they show.
         *metadata.level() <= level_of(level)
-            && (is_ours(metadata) || *metadata.level() <= Level::WARN || level >= LogLevel::Debug)
+            && (is_ours(metadata) || level >= LogLevel::Debug || self.is_worth_a_line(metadata))
+    }
+
+    /// A library's line at the usual levels.
+    fn is_worth_a_line(&self, metadata: &Metadata<'_>) -> bool {
+        let repeats = |quiet: &&str| metadata.target().split("::").next() == Some(*quiet);
+        *metadata.level() <= Level::WARN && !self.quiet.iter().any(repeats)
     }
 
     fn put(&self, line: &Line) {
