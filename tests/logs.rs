@@ -366,8 +366,8 @@ fn the_log_of_a_process() {
         return;
     }
     std::panic::set_hook(Box::new(|_| std::process::exit(1)));
-    let handle = log::init(&LogConfig { format: LogFormat::Json, ..LogConfig::default() }).unwrap();
-    assert!(matches!(log::init(&LogConfig::default()), Err(log::LogError::AlreadyStarted)));
+    let handle = log::init(&LogConfig { format: LogFormat::Json, ..LogConfig::default() }, &[]).unwrap();
+    assert!(matches!(log::init(&LogConfig::default(), &[]), Err(log::LogError::AlreadyStarted)));
     for number in 0..20_000 {
         tracing::info!(event = "counted", number, filler = %"x".repeat(400), "a line");
     }
