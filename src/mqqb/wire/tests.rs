@@ -264,7 +264,7 @@ mod meaning {
     #[test]
     fn transactional_acknowledgments_are_told_from_messages() {
         const LABEL: &str = UserMessage::ORDERING_LABEL;
-        let by_id = || QueueField::PrivateOnDestination(UserMessage::ORDER_QUEUE_ID);
+        let by_id = || PrivateOnDestination(UserMessage::ORDER_QUEUE_ID);
         let by_address = || direct(r"TCP:10.1.2.3\private$\ORDER_QUEUE$");
         for queue in [by_id(), by_address(), direct(r"SPX:00000012.00a0234f7500\PRIVATE$\order_queue$")] {
             assert_eq!(acknowledgment(MessageClass::ORDER_ACK, queue.clone(), LABEL, 36), UserKind::OrderAck);
@@ -278,7 +278,7 @@ mod meaning {
         let order = MessageClass::ORDER_ACK;
         assert_eq!(acknowledgment(order, by_id(), "QM ordering ack", 36), UserKind::Message);
         assert_eq!(acknowledgment(order, by_id(), LABEL, 35), UserKind::Message);
-        assert_eq!(acknowledgment(order, QueueField::PrivateOnDestination(5), LABEL, 36), UserKind::Message);
+        assert_eq!(acknowledgment(order, PrivateOnDestination(5), LABEL, 36), UserKind::Message);
         assert_eq!(acknowledgment(order, direct(r"OS:host\order_queue$"), LABEL, 36), UserKind::Message);
         assert_eq!(acknowledgment(order, QueueField::Public(guid(SOURCE)), LABEL, 36), UserKind::Message);
     }
@@ -323,7 +323,7 @@ mod meaning {
         let field = |text: &str| QueueField::naming(&text.parse().unwrap(), guid(DESTINATION));
         assert_eq!(field(r"DIRECT=OS:h\q"), Some(direct(r"OS:h\q")));
         assert_eq!(field(&format!("PUBLIC={SOURCE}")), Some(QueueField::Public(guid(SOURCE))));
-        assert_eq!(field(&format!(r"PRIVATE={DESTINATION}\a")), Some(QueueField::PrivateOnDestination(10)));
+        assert_eq!(field(&format!(r"PRIVATE={DESTINATION}\a")), Some(PrivateOnDestination(10)));
         let elsewhere = QueueField::Private { machine: guid(ELSEWHERE), id: 10 };
         assert_eq!(field(&format!(r"PRIVATE={ELSEWHERE}\a")), Some(elsewhere));
         for none in [format!("PUBLIC={SOURCE};JOURNAL"), format!("DL={SOURCE}"), "MULTICAST=234.1.1.1:1".to_owned()] {

@@ -389,7 +389,8 @@ impl PiggyBackedSession {
 
 /// Adds a session header to an encoded user message that has none, outside its packet size.
 ///
-/// The message is copied, not decoded. What is too short to be a packet comes back as it is.
+/// The message is copied, not decoded; it must have no trailer of 16 bytes or more, which would be taken for the
+/// session header. What is too short to be a packet comes back as it is.
 pub fn append_session_header(packet: &[u8], header: &SessionHeader) -> Bytes {
     let mut out = BytesMut::with_capacity(packet.len() + SessionHeader::SIZE);
     out.put_slice(packet);
