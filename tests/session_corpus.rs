@@ -1,5 +1,6 @@
 //! Replays the corpus of the fuzz target `session` on every ordinary test run, and inputs made by chance.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on says so")]
+#![allow(clippy::print_stdout, reason = "a failure must name its input")]
 
 #[path = "simulation/packets.rs"]
 mod packets;

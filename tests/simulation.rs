@@ -7,6 +7,7 @@
 //! MQBRIDGE_SEED=1234 cargo test --test simulation one_seed -- --nocapture
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on says so")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a failure must name its seed")]
 
 #[path = "simulation/packets.rs"]
 mod packets;

@@ -195,15 +195,19 @@ impl Driver {
         }
     }
 
-    /// A header of the other side: its counts are honest unless the input wants otherwise.
+    /// A header of the other side: honest, about the last few messages, unless the input wants otherwise.
     fn header(&mut self, input: &mut Input<'_>) -> SessionHeader {
         let lies = input.small();
         let received = self.received.len();
         let recoverable = self.recoverable_received;
+        let ack = self.left.saturating_sub(usize::from(input.small() & 0xF));
+        let base = self.recoverable_left.saturating_sub(usize::from(input.small() & 0x3F)).max(1);
+        let true_bits = (1_u64 << (self.recoverable_left + 1 - base).min(32)) - 1;
+        let bits = u32::from(input.number()) | u32::from(input.number()) << 16;
         SessionHeader {
-            ack_sequence_number: if lies & 1 == 0 { self.left as u16 } else { input.number() },
-            recoverable_ack_sequence_number: input.number(),
-            recoverable_ack_bits: u32::from(input.number()) | u32::from(input.number()) << 16,
+            ack_sequence_number: if lies & 1 == 0 { ack as u16 } else { input.number() },
+            recoverable_ack_sequence_number: if lies & 16 == 0 { base as u16 } else { input.number() },
+            recoverable_ack_bits: if lies & 32 == 0 { bits & true_bits as u32 } else { bits },
             user_sequence_number: if lies & 2 == 0 { received as u16 } else { input.number() },
             recoverable_sequence_number: if lies & 4 == 0 { recoverable as u16 } else { input.number() },
             window_size: if lies & 8 == 0 { 64 } else { input.number() },
@@ -238,7 +242,7 @@ impl Driver {
             Ok(Packet::User(message)) => message.session.map(|session| session.header),
             _ => None,
         };
-        if let Some(header) = header {
+        if let Some(header) = &header {
             self.claimed = self.claimed.max(header.ack_sequence_number);
             for number in header.recoverable_acknowledged() {
                 if let Some(claimed) = self.claimed_recoverable.get_mut(usize::from(number)) {
@@ -247,6 +251,13 @@ impl Driver {
             }
         }
         self.session.handle_frame(self.now, frame);
+        if let Some(header) = header {
+            let truth = could_be(self.sent.len(), header.ack_sequence_number)
+                && header
+                    .recoverable_acknowledged()
+                    .all(|number| could_be(self.recoverable_sent, number) && number > 0);
+            assert!(truth || self.session.is_closed(), "{header:?}: {} were sent", self.sent.len());
+        }
     }
 
     fn take_receipt(&mut self, place: usize) -> Option<(usize, Receipt)> {
@@ -360,6 +371,12 @@ impl Driver {
         assert_eq!(self.session.deadline().is_none(), self.session.is_closed());
         assert!(self.sent.len() - self.acknowledged <= MOST_UNACKNOWLEDGED);
     }
+}
+
+/// Whether that number, modulo 2^16, is one of the latest half of all that were sent.
+fn could_be(sent: usize, number: u16) -> bool {
+    let back = usize::from((sent as u16).wrapping_sub(number));
+    back <= sent.min(0x7FFF)
 }
 
 fn encoded(encode: impl FnOnce(&mut BytesMut)) -> Bytes {

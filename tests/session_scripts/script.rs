@@ -160,6 +160,11 @@ impl Script {
         panic!("a thousand deadlines in {by:?}");
     }
 
+    /// Lets that time pass but for its last millisecond.
+    pub(crate) fn wait_almost(&mut self, time: Duration) {
+        self.wait(time.saturating_sub(MILLISECOND));
+    }
+
     // What the driver does.
 
     /// Returns the receipt that has been out longest.

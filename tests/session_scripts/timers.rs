@@ -14,7 +14,7 @@ fn silence_after_a_message_ends_the_session_later_for_direct_names() {
             assert!(script.send(1, recoverable));
             script.wait(SECOND);
             assert!(script.send(2, recoverable));
-            script.wait(patience * SECOND - SECOND - MILLISECOND);
+            script.wait_almost((patience - 1) * SECOND);
             assert!(script.session.is_open());
             script.wait(MILLISECOND);
             assert_eq!(script.cause(), CloseCause::AckTimeout { unacknowledged: 2, waited: patience * SECOND });
@@ -54,7 +54,7 @@ fn an_acknowledgment_starts_the_wait_for_the_rest_anew() {
     script.send_all(&[true, true]);
     script.wait(15 * SECOND);
     script.ack(header(2, 1, 1, 0, 0));
-    script.wait(20 * SECOND + 20 * SECOND - MILLISECOND);
+    script.wait_almost(40 * SECOND);
     assert!(script.session.is_open(), "a round in which something was heard, and one in silence");
     script.wait(MILLISECOND);
     assert_eq!(
@@ -85,7 +85,7 @@ fn nobody_waits_when_everything_is_acknowledged() {
     assert!(script.session.is_open());
     // The next message has the full time again.
     assert!(script.send(3, true));
-    script.wait(20 * SECOND - MILLISECOND);
+    script.wait_almost(20 * SECOND);
     assert!(script.session.is_open());
     script.wait(MILLISECOND);
     assert!(matches!(script.cause(), CloseCause::AckTimeout { .. }));
@@ -94,7 +94,7 @@ fn nobody_waits_when_everything_is_acknowledged() {
 #[test]
 fn an_idle_session_is_closed() {
     for mut script in [Script::open_acceptor(), Script::open_initiator(THEIRS)] {
-        script.wait(SETTINGS.cleanup_timeout - MILLISECOND);
+        script.wait_almost(SETTINGS.cleanup_timeout);
         assert!(script.session.is_open());
         script.wait(MILLISECOND);
         assert_eq!(script.cause(), CloseCause::Idle(SETTINGS.cleanup_timeout));

@@ -104,7 +104,7 @@ pub(crate) const fn guid(last: u8) -> Guid {
     Guid::from_wire([0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE, 0xFF, last])
 }
 
-/// SplitMix64: small, fast, and the same everywhere.
+/// `SplitMix64`: small, fast, and the same everywhere.
 pub(crate) struct Chance(u64);
 
 impl Chance {

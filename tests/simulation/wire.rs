@@ -75,12 +75,10 @@ impl Wire {
         if self.next_arrival()? > now {
             return None;
         }
-        match self.flying.pop_front() {
-            Some((_, bytes)) => Some(Arrival::Bytes(bytes)),
-            None => {
-                self.end = End::Silent;
-                Some(Arrival::End)
-            }
-        }
+        let Some((_, bytes)) = self.flying.pop_front() else {
+            self.end = End::Silent;
+            return Some(Arrival::End);
+        };
+        Some(Arrival::Bytes(bytes))
     }
 }
