@@ -419,6 +419,6 @@ fn a_library_that_repeats_what_we_log_is_quiet_until_somebody_debugs() {
     let lines = log.lines(say);
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("noisier"));
-    let log = Log::new(LogConfig { level: mqbridge::config::LogLevel::Debug, ..LogConfig::default() });
+    let log = Log::new(LogConfig { level: LogLevel::Debug, ..LogConfig::default() });
     assert_eq!(log.lines(say).len(), 2);
 }

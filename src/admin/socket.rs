@@ -109,7 +109,7 @@ impl ControlSocket {
                 match tokio::time::timeout(PATIENCE, answer(stream, &view)).await {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => {
-                        tracing::debug!(event = "control_failed", reason = %error, "a control connection broke")
+                        tracing::debug!(event = "control_failed", reason = %error, "a control connection broke");
                     }
                     Err(_) => tracing::debug!(
                         event = "control_failed",

@@ -10,7 +10,7 @@ use testkit::{PrivateBroker, ScratchDir};
 use crate::step::{Failure, cargo, headline, missing, root, run};
 
 /// How long anything may take here.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const MESSAGES: usize = 3;
 
 /// From nothing to messages that arrive in RabbitMQ.
@@ -131,14 +131,12 @@ impl Running {
             std::thread::spawn(move || follow(log, &found));
         }
         // The log is the monitor: it says where the bridge listens.
-        match port.recv_timeout(PATIENCE) {
-            Ok(port) => Ok(Self { child, port }),
-            Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(Failure::Because("the bridge did not start; its log is above".to_owned()))
-            }
+        if let Ok(port) = port.recv_timeout(PATIENCE) {
+            return Ok(Self { child, port });
         }
+        let _ = child.kill();
+        let _ = child.wait();
+        Err(Failure::Because("the bridge did not start; its log is above".to_owned()))
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
