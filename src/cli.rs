@@ -37,13 +37,14 @@ pub struct Cli {
 pub enum Command {
     /// Run the bridge in the foreground
     ///
-    /// SIGTERM finishes what is on its way and stops; a second one stops at once. SIGHUP reads the routes again.
+    /// SIGTERM finishes what is on its way and stops; a second one stops at once.
     #[command(after_help = "Example:\n  mqbridge run --config /etc/mqbridge/mqbridge.toml")]
     Run(ConfigArgs),
 
     /// Show everything that is wrong with a configuration, or what it comes to
     ///
-    /// Exits with 0 when the bridge can run with it and with 78 when it can't.
+    /// Exits with 0 when nothing is wrong with the files and with 78 when something is. Ports, disks and what the broker
+    /// holds are not looked at.
     #[command(after_help = "Examples:\n  mqbridge check --config config/mqbridge.toml\n  \
                             mqbridge check --config config/mqbridge.toml --online")]
     Check(CheckArgs),
@@ -98,7 +99,7 @@ pub struct CheckArgs {
     /// Which configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Also resolve names, connect and log in
+    /// Also connect to the brokers and log in
     #[arg(long)]
     pub online: bool,
 }

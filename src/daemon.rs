@@ -145,10 +145,11 @@ async fn settle_log(log: LogHandle, clock: Clock) {
     }
 }
 
-/// SIGTERM and SIGINT.
+/// SIGTERM and SIGINT; SIGHUP, which must not end the process.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
@@ -157,14 +158,21 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+            hangup: signal(SignalKind::hangup()).map_err(failed)?,
         })
     }
 
-    /// The next one. Cancel safe.
+    /// The next one that asks for an end. Cancel safe.
     async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => tracing::warn!(
+                    event = "reload_ignored",
+                    "SIGHUP: this version does not reload; restart to take changes, nothing is lost by it"
+                ),
+            }
         }
     }
 }

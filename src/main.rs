@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use connector_amqp091::{Amqp091Config, CHATTY_LOG_TARGETS, Amqp091Connector, BrokerUri, TlsFiles};
+use connector_amqp091::{Amqp091Config, Amqp091Connector, BrokerUri, CHATTY_LOG_TARGETS, TlsFiles};
 use connector_api::Connector;
 use mqbridge::admin::commands;
 use mqbridge::cli::{self, Cli, Command, ConfigArgs, Exit, Surroundings};
@@ -73,11 +73,11 @@ fn run(args: &ConfigArgs, surroundings: &mut Surroundings<'_>) -> Exit {
         Err(error) => return complain(surroundings, &error),
     };
     let outcome = daemon::run(config, &log, connector);
-    log.flush();
-    match outcome {
-        Ok(()) => Exit::Done,
-        Err(error) => complain(surroundings, &error),
+    if let Err(error) = &outcome {
+        tracing::error!(event = "failed", reason = %error, "mqbridge can't run");
     }
+    log.flush();
+    if outcome.is_ok() { Exit::Done } else { Exit::Failed }
 }
 
 /// Runs a command that waits for the network.

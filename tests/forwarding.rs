@@ -20,9 +20,7 @@ use connector_api::memory::{MemorySystem, Treatment};
 use connector_api::{Address, Connector, Message, Value};
 use mqbridge::bridge::{Bridge, Parts};
 use mqbridge::mqqb::session::{SendToken, SessionSettings};
-use mqbridge::mqqb::wire::{
-    DeliveryMode, DirectField, Guid, MessageId, QueueField, UserMessage, WideText,
-};
+use mqbridge::mqqb::wire::{DeliveryMode, DirectField, Guid, MessageId, QueueField, UserMessage, WideText};
 use mqbridge::net::{Clock, dial};
 use mqbridge::store::{Store, StoreOptions};
 
@@ -50,11 +48,7 @@ impl Site {
     }
 
     fn store(&self) -> Store {
-        let options = StoreOptions {
-            quota: 1 << 30,
-            history_lifetime: Duration::from_mins(30),
-            history_rows: 1000,
-        };
+        let options = StoreOptions { quota: 1 << 30, history_lifetime: Duration::from_mins(30), history_rows: 1000 };
         Store::open(&self.path().join("store.redb"), options).unwrap()
     }
 

@@ -410,7 +410,7 @@ fn a_stderr_that_is_broken_stops_nothing() {
 }
 
 #[test]
-fn a_library_that_repeats_what_we_log_is_quiet_until_somebody_debugs() {
+fn a_library_that_prints_messages_is_heard_at_no_level() {
     let say = || {
         tracing::error!(target: "noisy::channels", "what we log in our own words");
         tracing::warn!(target: "noisier", "something else");
@@ -420,5 +420,13 @@ fn a_library_that_repeats_what_we_log_is_quiet_until_somebody_debugs() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("noisier"));
     let log = Log::new(LogConfig { level: LogLevel::Debug, ..LogConfig::default() });
-    assert_eq!(log.lines(say).len(), 2);
+    assert_eq!(log.lines(say).len(), 1);
+}
+
+#[test]
+fn whoever_asks_whether_a_level_is_shown_is_told() {
+    for (level, shown) in [(LogLevel::Debug, true), (LogLevel::Info, false)] {
+        let log = Log::new(LogConfig { level, ..LogConfig::default() });
+        log.lines(|| assert_eq!(tracing::enabled!(tracing::Level::DEBUG), shown));
+    }
 }

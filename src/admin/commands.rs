@@ -46,17 +46,16 @@ pub async fn run_send(args: SendArgs, surroundings: &mut Surroundings<'_>) -> Ex
     };
     match send(&request, Clock::start()).await {
         Ok(sent) => {
-            let what = if request.recoverable { "on disk at" } else { "received by" };
+            let by = format!("acknowledged by queue manager {}", sent.taken_by);
             let _ = match sent.count {
-                1 => writeln!(surroundings.out, "sent {}: {what} queue manager {}", sent.first, sent.taken_by),
-                count => {
-                    writeln!(
-                        surroundings.out,
-                        "sent {count} messages from {} on: {what} queue manager {}",
-                        sent.first, sent.taken_by
-                    )
-                }
+                1 => writeln!(surroundings.out, "sent {}: {by}", sent.first),
+                count => writeln!(surroundings.out, "sent {count} messages from {} on: {by}", sent.first),
             };
+            // The protocol acknowledges refused messages too.
+            let _ = writeln!(
+                surroundings.out,
+                "(a refused message is acknowledged too; the receiver's log says which it was)"
+            );
             Exit::Done
         }
         Err(error @ (SendError::Destination { .. } | SendError::Queue(_))) => {

@@ -16,11 +16,11 @@ fn write(report: &StatusReport, out: &mut String) -> std::fmt::Result {
     let manager = &report.queue_manager;
     writeln!(out, "{} ({}), mqbridge {}, up {}", manager.name, manager.guid, manager.version, span(manager.uptime_s))?;
     writeln!(out, "listening on {}", manager.listen.join(", "))?;
-    writeln!(out, "\nroutes")?;
+    writeln!(out, "\nroutes (since the start)")?;
     for route in &report.routes {
         writeln!(
             out,
-            "  {:<20} {:<11} {} -> {}: {} in, {} confirmed, {} refused, {} waiting{}",
+            "  {:<20} {:<11} {} -> {}: {} in, {} confirmed, {} refused, {} dead-lettered, {} waiting{}",
             route.name,
             route.state,
             route.queue,
@@ -28,6 +28,7 @@ fn write(report: &StatusReport, out: &mut String) -> std::fmt::Result {
             route.received_messages,
             route.confirmed_messages,
             route.rejected_messages,
+            route.dead_lettered_messages,
             route.queue_messages,
             match route.queue_messages {
                 0 => String::new(),
@@ -37,6 +38,9 @@ fn write(report: &StatusReport, out: &mut String) -> std::fmt::Result {
         if let Some(reason) = &route.reason {
             writeln!(out, "  {:<20} {reason}", "")?;
         }
+    }
+    if report.rejected_without_route > 0 {
+        writeln!(out, "  {} messages were for none of them and were refused", report.rejected_without_route)?;
     }
     writeln!(out, "\nconnectors")?;
     for connector in &report.connectors {

@@ -227,7 +227,11 @@ impl View {
             let name = &route.config.name;
             let connector = &route.config.to.connector;
             match self.connectors.get(connector).map(|status| status.borrow().clone()) {
-                Some(Status::Up { .. } | Status::Blocked { .. }) => {}
+                Some(Status::Up { .. }) => {}
+                Some(Status::Blocked { reason, .. }) => {
+                    missing
+                        .push(format!("route {name}: the broker behind connector {connector} takes nothing: {reason}"));
+                }
                 _ => missing.push(format!("route {name}: connector {connector} is not connected")),
             }
             if let RouteState::Failing { reason, .. } = self.states.of(name) {
@@ -252,6 +256,7 @@ impl View {
                 listen: self.listen.clone(),
                 uptime_s: (moment - self.started).as_secs(),
             },
+            rejected_without_route: self.counters.rejected_by(""),
             routes: self.admission.routes().entries().iter().map(|route| self.route_status(route, now)).collect(),
             queues,
             sessions: self

@@ -112,7 +112,7 @@ fn refuse(counters: &Counters, route: &str, traces: &Traces, rejection: &Rejecti
     let terms = rejection.terms();
     counters.rejected(route, terms.reason, terms.class);
     tracing::warn!(
-        event = "message_refused", route = %route, queue = %traces.destination, peer = %traces.peer,
+        event = "message_refused", route = (!route.is_empty()).then_some(route), queue = %traces.destination, peer = %traces.peer,
         source_machine = %traces.id.source, message_id = %traces.id, class = %terms.class, outcome = terms.reason,
         reason = %rejection,
         "a message was refused"

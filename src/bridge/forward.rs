@@ -75,7 +75,10 @@ impl Forwarder {
         };
         let mut finished = true;
         loop {
-            self.states.set(self.name(), RouteState::Waiting);
+            // A route that fails does so until something goes through, whatever is tried meanwhile.
+            if !is_connected(&self.connector.status().borrow()) {
+                self.states.set(self.name(), RouteState::Waiting);
+            }
             let max_in_flight = usize::from(self.route.config.to.max_in_flight);
             let options = OutletOptions { route: self.name().to_owned(), max_in_flight };
             let outlet = tokio::select! {
@@ -100,7 +103,9 @@ impl Forwarder {
     async fn pump(&self, work: &mut Work, outlet: &mut Box<dyn Outlet>, shutdown: &mut Stop) -> Result<(), Setback> {
         let window = if self.route.config.to.strict_order { 1 } else { self.route.config.to.max_in_flight.into() };
         let mut status = self.connector.status();
-        self.states.set(self.name(), RouteState::Forwarding);
+        if !self.is_failing() {
+            self.states.set(self.name(), RouteState::Forwarding);
+        }
         loop {
             if shutdown.is_requested() {
                 return Ok(());
@@ -114,6 +119,10 @@ impl Forwarder {
                     work.reader.next(room, READ_BYTES).map_err(|error| Setback::Failed(error.to_string()))?;
                 read = messages.len();
                 self.hand_over(work, outlet, messages).await;
+                if read == 0 && work.in_flight.is_empty() {
+                    // Whatever was stuck is gone.
+                    self.states.set(self.name(), RouteState::Forwarding);
+                }
             }
             if read > 0 && read == room {
                 // There may be more, and settlements may be ready: look at both without sleeping.
@@ -211,6 +220,10 @@ impl Forwarder {
                         .await;
                 }
                 Err(error) => {
+                    if matches!(error, DeliveryError::Unroutable { .. }) {
+                        // It came back: nobody has it.
+                        work.published.remove(&ticket.position);
+                    }
                     self.route.counters.retried();
                     setback.get_or_insert_with(|| Setback::Failed(error.to_string()));
                 }
@@ -312,6 +325,10 @@ impl Forwarder {
         }
     }
 
+    fn is_failing(&self) -> bool {
+        matches!(self.states.of(self.name()), RouteState::Failing { .. })
+    }
+
     fn sets_unroutable_aside(&self) -> bool {
         self.route.config.unroutable == Unroutable::DeadLetter
     }
@@ -324,8 +341,12 @@ impl Forwarder {
 /// Resolves when the connector is not connected any more.
 async fn disconnected(status: &mut watch::Receiver<Status>) -> Setback {
     // A connector that is gone altogether has nothing to report: `outlet` waits for it.
-    let _ = status.wait_for(|status| matches!(status, Status::Connecting { .. } | Status::Closed)).await;
+    let _ = status.wait_for(|status| !is_connected(status)).await;
     Setback::Disconnected
+}
+
+const fn is_connected(status: &Status) -> bool {
+    matches!(status, Status::Up { .. } | Status::Blocked { .. })
 }
 
 fn decode(stored: &StoredMessage) -> Result<UserMessage, String> {

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 pub struct StatusReport {
     /// This queue manager.
     pub queue_manager: QueueManagerStatus,
+    /// Messages refused since the start because they were for none of the routes.
+    pub rejected_without_route: u64,
     /// The routes, by name.
     pub routes: Vec<RouteStatus>,
     /// All queues of the store.

@@ -37,6 +37,14 @@ impl Summary {
 
     fn log(&self, before: &mut [RouteReading]) {
         let now = self.clock.unix_now();
+        let nowhere = self.counters.rejected_by("");
+        if nowhere > 0 {
+            tracing::info!(
+                event = "refusals_without_route",
+                rejected_messages = nowhere,
+                "messages that were for none of the routes, since the start"
+            );
+        }
         for (entry, before) in self.routes.entries().iter().zip(before) {
             let reading = entry.counters.read();
             let depth = self.store.depth(entry.queue);

@@ -31,7 +31,7 @@ pub struct Amqp091Config {
 pub enum UriSource {
     /// In the configuration. Never empty.
     Given(Vec<AmqpUri>),
-    /// In a file of their own, read whenever a connection is made, so that a changed password needs no restart.
+    /// In a file of their own, read at the start.
     File(PathBuf),
 }
 

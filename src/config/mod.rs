@@ -55,7 +55,7 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// Local control.
     pub admin: AdminConfig,
-    /// Where `/livez`, `/readyz` and `/metrics` are served; `None`: nowhere.
+    /// Where `/livez` and `/readyz` are served; `None`: nowhere.
     pub http: Option<SocketAddr>,
     /// The log.
     pub log: LogConfig,

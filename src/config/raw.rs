@@ -86,7 +86,13 @@ impl<'a> Document<'a> {
         for error in errors.iter().take(SYNTAX_ERRORS_SHOWN) {
             let line = error.span().map(|span| self.line(span.start));
             // Only the description: the parser's own rendering shows the line, which may hold a password.
-            self.context.report(Severity::Error, self.path, line, None, format!("not TOML: {}", error.message()));
+            self.context.report(
+                Severity::Error,
+                self.path,
+                line,
+                None,
+                format!("not TOML: {}{}", error.message(), hint(error.message())),
+            );
         }
         errors.is_empty().then_some(root)
     }
@@ -515,6 +521,15 @@ fn substitute(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Resul
     }
     result.push_str(rest);
     Ok((result, substituted))
+}
+
+/// Backslashes in double quotes are the mistake that people with queue names make.
+fn hint(complaint: &str) -> &'static str {
+    if complaint.contains("escape") || complaint.contains("unicode") {
+        "; a name with a backslash needs single quotes: 'private$\\orders'"
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]

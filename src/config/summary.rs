@@ -29,7 +29,7 @@ impl fmt::Display for Summary<'_> {
         writeln!(f, "  keeps at most {} in {}", Size(store.quota), queue_manager.state_dir.display())?;
         writeln!(f, "  is controlled by {}", admin.socket.display())?;
         if let Some(http) = http {
-            writeln!(f, "  serves health and metrics on http://{http}")?;
+            writeln!(f, "  serves health on http://{http}")?;
         }
         for (name, connector) in connectors {
             let ConnectorConfig::Amqp091(amqp) = connector;

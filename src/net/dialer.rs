@@ -27,7 +27,7 @@ pub struct Dialed {
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// The name gives no address.
-    #[error("cannot resolve {host}: {source}")]
+    #[error("cannot resolve {host}: {source}; if it has no address in DNS, say with --host where it is")]
     Resolve {
         /// The name.
         host: String,

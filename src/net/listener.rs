@@ -19,12 +19,21 @@ pub struct Listener {
 
 /// The listener can't be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}")]
+#[error("cannot listen on {address}: {source}{}", remedy(.source))]
 pub struct ListenError {
     /// Where.
     pub address: SocketAddr,
     /// Why.
     pub source: io::Error,
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => "; another program, perhaps another bridge, has the port: \"ss -ltnp\" shows which",
+        io::ErrorKind::AddrNotAvailable => "; this machine has no such address: 0.0.0.0 listens on all it has",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 are root's",
+        _ => "",
+    }
 }
 
 /// How long to wait when the system has no more file descriptors or memory for a connection.

@@ -58,8 +58,8 @@ pub enum LogError {
 
 /// Starts the log of the process on stderr.
 ///
-/// `quiet` names the targets of libraries that repeat, in words of their own, what the bridge logs: their lines are shown
-/// at the levels `debug` and `trace` only.
+/// `quiet` names the targets of libraries that are never heard, at no level: they repeat what the bridge logs in words of
+/// their own, and print messages with their bodies.
 pub fn init(config: &LogConfig, quiet: &'static [&'static str]) -> Result<LogHandle, LogError> {
     let sink = Background::start(io::stderr()).map_err(LogError::Thread)?;
     let (layer, handle) = layer(config, quiet, sink, Timestamp::now);
@@ -139,7 +139,8 @@ impl fmt::Debug for LogLayer {
 
 impl<S: Subscriber> Layer<S> for LogLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        metadata.is_event() && self.0.shows(metadata)
+        // Somebody who only asks whether a level is shown is no event, and no span either.
+        !metadata.is_span() && self.0.shows(metadata)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -173,14 +174,13 @@ impl Log {
     fn shows(&self, metadata: &Metadata<'_>) -> bool {
         let level = self.level();
         // `tracing` orders levels by how much they show.
-        *metadata.level() <= level_of(level)
-            && (is_ours(metadata) || level >= LogLevel::Debug || self.is_worth_a_line(metadata))
+        *metadata.level() <= level_of(level) && (is_ours(metadata) || self.is_worth_a_line(metadata, level))
     }
 
-    /// A library's line at the usual levels.
-    fn is_worth_a_line(&self, metadata: &Metadata<'_>) -> bool {
-        let repeats = |quiet: &&str| metadata.target().split("::").next() == Some(*quiet);
-        *metadata.level() <= Level::WARN && !self.quiet.iter().any(repeats)
+    /// Whether a line of a library is shown.
+    fn is_worth_a_line(&self, metadata: &Metadata<'_>, level: LogLevel) -> bool {
+        let is_quiet = |quiet: &&str| metadata.target().split("::").next() == Some(*quiet);
+        !self.quiet.iter().any(is_quiet) && (*metadata.level() <= Level::WARN || level >= LogLevel::Debug)
     }
 
     fn put(&self, line: &Line) {

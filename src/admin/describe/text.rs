@@ -33,7 +33,9 @@ impl Text {
         };
         self.line(0, &format!("{kind} at byte {}, {} bytes", number("offset"), number("length")));
         if let Some(Value::Object(error)) = error {
-            self.fields(1, error.iter().filter(|(key, _)| *key != "kind"));
+            let text = |key: &str| error.get(key).and_then(Value::as_str);
+            let why = text("why").unwrap_or_default();
+            self.line(1, &text("field").map_or_else(|| why.to_owned(), |field| format!("{field}: {why}")));
         }
         let shown = |key: &str| !matches!(key, "offset" | "length" | "kind" | "error" | "layout");
         self.fields(1, fields.iter().filter(|(key, _)| shown(key)));
