@@ -10,7 +10,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use redb::{
@@ -223,7 +222,7 @@ impl Writer {
             if closed {
                 return false;
             }
-            thread::sleep(TICK);
+            self.shared.line.pause(TICK);
         }
         true
     }
