@@ -24,19 +24,20 @@ fn main() {
     // Cargo passes --bench; a test run of the benchmarks passes --test and wants a quick pass.
     let quick = std::env::args().any(|argument| argument == "--test");
     let scale = if quick { 100 } else { 1 };
-    println!("{:<34} {:>6} {:>12} {:>12} {:>12} {:>10}", "", "batch", "messages/s", "CPU us/msg", "commits/1000", "KiB/msg");
+    println!(
+        "{:<34} {:>6} {:>12} {:>12} {:>12} {:>10}",
+        "", "batch", "messages/s", "CPU us/msg", "commits/1000", "KiB/msg"
+    );
     for batch in [1, 16, 64, 256] {
-        let count = [(1, 20_000), (16, 100_000)].into_iter().find(|(b, _)| *b == batch).map_or(300_000, |(_, n)| n) / scale;
+        let count =
+            [(1, 20_000), (16, 100_000)].into_iter().find(|(b, _)| *b == batch).map_or(300_000, |(_, n)| n) / scale;
         let directory = tempfile::tempdir().unwrap();
         let (store, queue) = open(directory.path());
         let appended = measure(&store, count, || append(&store, queue, batch, count, KIB));
         print("append", batch, &appended, Some(on_disk(directory.path()) / count as f64 / KIB as f64));
         let removed = measure(&store, count, || drain(&store, queue, batch, count));
         print("read and remove", batch, &removed, Some(on_disk(directory.path()) / count as f64 / KIB as f64));
-        println!(
-            "{:<34} {:>6} {:>12} {:>12.2}",
-            "both", batch, "", appended.cpu_per_message + removed.cpu_per_message
-        );
+        println!("{:<34} {:>6} {:>12} {:>12.2}", "both", batch, "", appended.cpu_per_message + removed.cpu_per_message);
     }
     for batch in [1, 16, 64, 256] {
         let rounds = if batch == 1 { 10_000 } else { 200_000 / batch } / scale;
@@ -100,8 +101,7 @@ fn on_disk(directory: &Path) -> f64 {
 }
 
 fn open(directory: &Path) -> (Store, QueueId) {
-    let options =
-        StoreOptions { quota: 1 << 40, history_lifetime: Duration::from_secs(1800), history_rows: 100_000 };
+    let options = StoreOptions { quota: 1 << 40, history_lifetime: Duration::from_secs(1800), history_rows: 100_000 };
     let store = Store::open(&directory.join("store.redb"), options).unwrap();
     let queue = store.queue(r"private$\orders").unwrap();
     (store, queue)

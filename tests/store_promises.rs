@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use mqbridge::store::{Depth, Enqueued, QueueId, SetAside, Store, StoreError, StoreOptions};
 use store_media::{
     Disk, LIFETIME, NOW, Random, block_on, frames, id, message, options, put, read_all, stored, submit, submit_all,
+    submit_together,
 };
 
 fn memory() -> (Arc<Disk>, Store, QueueId) {
@@ -22,6 +23,10 @@ fn memory() -> (Arc<Disk>, Store, QueueId) {
     let store = Store::open_on(disk.clone(), options()).unwrap();
     let queue = store.queue(r"private$\orders").unwrap();
     (disk, store, queue)
+}
+
+fn expect_stored(outcome: &Result<Enqueued, StoreError>) {
+    stored(outcome);
 }
 
 fn aside(origin: &str) -> SetAside {
@@ -176,7 +181,7 @@ fn the_file_does_not_grow_to_twice_the_data_and_is_used_again() {
         let count = (16 << 20) / length;
         let fill = || {
             let messages: Vec<_> = (0..count).map(|_| message(queue, 3, frame.clone())).collect();
-            submit_all(&store, messages).iter().for_each(|outcome| drop(stored(outcome)));
+            submit_all(&store, messages).iter().for_each(expect_stored);
         };
         fill();
         let full = on_disk(&path);
@@ -273,8 +278,12 @@ fn a_duplicate_is_told_by_source_and_ordinal_within_its_batch_too() {
         message.duplicate_key = Some(id(source, ordinal));
         message
     };
-    let outcomes =
-        submit_all(&store, vec![keyed(1, 7, "a"), keyed(1, 7, "a"), keyed(2, 7, "b"), keyed(1, 8, "c"), keyed(1, 7, "a")]);
+    let commits = store.commits();
+    let outcomes = submit_together(
+        &store,
+        vec![keyed(1, 7, "a"), keyed(1, 7, "a"), keyed(2, 7, "b"), keyed(1, 8, "c"), keyed(1, 7, "a")],
+    );
+    assert_eq!(store.commits(), commits + 1);
     let told: Vec<bool> = outcomes.iter().map(|outcome| outcome == &Ok(Enqueued::Duplicate)).collect();
     assert_eq!(told, [false, true, false, false, true]);
     assert_eq!(frames(&read_all(&store, queue)), [b"a", b"b", b"c"]);
@@ -344,7 +353,7 @@ fn the_history_keeps_the_newest_rows() {
         message.duplicate_key = Some(id(1, ordinal * 2));
         message
     };
-    submit_all(&store, (0..50).map(keyed).collect()).iter().for_each(|outcome| drop(stored(outcome)));
+    submit_all(&store, (0..50).map(keyed).collect()).iter().for_each(expect_stored);
     drop(store);
     let store = Store::open_on(disk, options).unwrap();
     for ordinal in 40..50 {
@@ -365,7 +374,7 @@ fn quotas_are_exact_within_a_batch_and_count_frames() {
         message.queue_quota = 600;
         message
     };
-    let outcomes = submit_all(
+    let outcomes = submit_together(
         &store,
         vec![limited(a, 400), limited(a, 201), limited(a, 200), limited(b, 401), limited(b, 400), limited(b, 1)],
     );
@@ -390,9 +399,8 @@ fn quotas_are_exact_within_a_batch_and_count_frames() {
 #[test]
 fn messages_may_be_repeated_when_the_run_before_did_not_close_clean() {
     let (disk, store, queue) = memory();
-    let flags = |store: &Store| -> Vec<bool> {
-        read_all(store, queue).iter().map(|message| message.may_be_repeated).collect()
-    };
+    let flags =
+        |store: &Store| -> Vec<bool> { read_all(store, queue).iter().map(|message| message.may_be_repeated).collect() };
     put(&store, message(queue, 3, "a"));
     assert_eq!(flags(&store), [false]);
     block_on(store.close(true)).unwrap();
@@ -433,9 +441,9 @@ fn a_reader_that_waits_is_woken_by_a_message_and_by_closing() {
         tokio::time::timeout(long, reader.wait()).await.expect("it has not looked yet");
         assert!(reader.next(9, usize::MAX).unwrap().is_empty());
         assert!(tokio::time::timeout(soon, reader.wait()).await.is_err(), "nothing has come");
-        store.submit(message(other, 3, "elsewhere"), |outcome| drop(stored(&outcome)));
+        store.submit(message(other, 3, "elsewhere"), |outcome| expect_stored(&outcome));
         assert!(tokio::time::timeout(soon, reader.wait()).await.is_err(), "nothing has come here");
-        store.submit(message(queue, 3, "a"), |outcome| drop(stored(&outcome)));
+        store.submit(message(queue, 3, "a"), |outcome| expect_stored(&outcome));
         tokio::time::timeout(long, reader.wait()).await.expect("a message has come");
         assert_eq!(reader.next(9, usize::MAX).unwrap().len(), 1);
         assert!(tokio::time::timeout(soon, reader.wait()).await.is_err() || reader.next(9, 1).unwrap().is_empty());
@@ -475,7 +483,7 @@ fn no_wakeup_is_missed_and_none_is_lost_by_cancelling() {
             if random.below(4) == 0 {
                 put(&feeder, message(queue, 3, "x"));
             } else {
-                feeder.submit(message(queue, 3, "x"), |outcome| drop(stored(&outcome)));
+                feeder.submit(message(queue, 3, "x"), |outcome| expect_stored(&outcome));
             }
         }
     });

@@ -170,9 +170,8 @@ impl<'r> Batch<'_, 'r> {
         positions.sort_unstable();
         positions.dedup();
         let mut removed = Vec::with_capacity(positions.len());
-        let near = |a: &Position, b: &Position| {
-            a.inverse_priority == b.inverse_priority && b.arrival - a.arrival <= NEAR
-        };
+        let near =
+            |a: &Position, b: &Position| a.inverse_priority == b.inverse_priority && b.arrival - a.arrival <= NEAR;
         for run in positions.chunk_by(near) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let (first, last) = (schema::message_key(queue, *first), schema::message_key(queue, *last));

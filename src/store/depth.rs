@@ -191,9 +191,8 @@ impl Queues {
     }
 
     pub(super) fn names(&self) -> Vec<(String, QueueId)> {
-        let mut names: Vec<_> = self.read(|directory| {
-            directory.by_id.values().map(|queue| (queue.name.clone(), queue.id)).collect()
-        });
+        let mut names: Vec<_> =
+            self.read(|directory| directory.by_id.values().map(|queue| (queue.name.clone(), queue.id)).collect());
         names.sort_unstable();
         names
     }

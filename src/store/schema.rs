@@ -55,10 +55,10 @@ pub(super) const META_VERSION: &str = "version";
 pub(super) const META_CLEAN: &str = "clean";
 pub(super) const META_REPEATED_BELOW: &str = "repeated_below";
 
-pub(super) type MessageKey = [u8; 4 /* queue */ + 1 /* inverse priority */ + 8 /* arrival */];
+pub(super) type MessageKey = [u8; 4 /* queue */ + 1 /* inverse priority */ + 8];
 pub(super) type SliceKey = [u8; SLICE_KEY_SIZE];
-pub(super) type HistoryKey = [u8; 16 /* source */ + 4 /* first ordinal */];
-pub(super) type HistoryRow = [u8; 4 /* last ordinal */ + 8 /* first seen */ + 8 /* last seen */];
+pub(super) type HistoryKey = [u8; 16 /* source */ + 4];
+pub(super) type HistoryRow = [u8; 4 /* last ordinal */ + 8 /* first seen */ + 8];
 
 const SLICE_KEY_SIZE: usize = 8 /* body */ + 2 /* number */;
 
@@ -333,11 +333,7 @@ pub(super) mod cut {
                 .iter()
                 .map(|slice| {
                     let single = slice.len() + ENTRY + SLICE_KEY_SIZE;
-                    if single >= PAGE {
-                        single.next_power_of_two() as f64
-                    } else {
-                        share(slice.len() + SHARED_SLICE)
-                    }
+                    if single >= PAGE { single.next_power_of_two() as f64 } else { share(slice.len() + SHARED_SLICE) }
                 })
                 .sum();
             slices + share(length - end + ROW)
@@ -388,7 +384,8 @@ mod tests {
 
     #[test]
     fn keys_sort_by_queue_then_priority_then_arrival() {
-        let key = |queue, inverse_priority, arrival| message_key(QueueId(queue), Position { inverse_priority, arrival });
+        let key =
+            |queue, inverse_priority, arrival| message_key(QueueId(queue), Position { inverse_priority, arrival });
         let order = [key(1, 0, 500), key(1, 4, 255), key(1, 4, 256), key(1, 7, 0), key(2, 0, 0), key(256, 0, 0)];
         assert!(order.is_sorted());
         assert_eq!(position_of(&order[2]), Position { inverse_priority: 4, arrival: 256 });

@@ -67,6 +67,18 @@ impl Disk {
         state.fails_at = Some(state.operations + operations);
     }
 
+    /// Nothing fails any more.
+    pub fn heal(&self) {
+        let mut state = self.state();
+        (state.fails_at, state.read_fails_at, state.dies_at, state.capacity) = (None, None, None, None);
+    }
+
+    /// The power goes after so many more operations.
+    pub fn die_in(&self, operations: u64) {
+        let mut state = self.state();
+        state.dies_at = Some(state.operations + operations);
+    }
+
     pub fn fail_read_in(&self, reads: u64) {
         let mut state = self.state();
         state.read_fails_at = Some(state.reads + reads);
@@ -268,6 +280,27 @@ pub fn submit_all(store: &Store, messages: Vec<NewMessage>) -> Vec<Result<Enqueu
     results.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
+/// As [`submit_all`], and all in one commit: they are submitted while the writer calls back, so that it finds them
+/// waiting together.
+pub fn submit_together(store: &Store, messages: Vec<NewMessage>) -> Vec<Result<Enqueued, StoreError>> {
+    let Some(first) = messages.first() else { return Vec::new() };
+    let (told, outcomes) = mpsc::channel();
+    let count = messages.len();
+    // Refused, whatever it is.
+    let nothing = NewMessage { queue_quota: 0, duplicate_key: None, frame: Bytes::from_static(b"x"), ..first.clone() };
+    let together = store.clone();
+    store.submit(nothing, move |_| {
+        for (number, message) in messages.into_iter().enumerate() {
+            let told = told.clone();
+            together.submit(message, move |outcome| told.send((number, outcome)).unwrap());
+        }
+    });
+    let mut results: Vec<_> = outcomes.iter().take(count).collect();
+    results.sort_by_key(|(number, _)| *number);
+    assert_eq!(results.len(), count, "each is told once");
+    results.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
 pub fn submit(store: &Store, message: NewMessage) -> Result<Enqueued, StoreError> {
     submit_all(store, vec![message]).remove(0)
 }
@@ -288,16 +321,21 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
-/// All messages of a queue, in the order in which a reader gives them.
+/// All messages of a queue, in the order in which a reader gives them. Waits while the store overcomes an error.
 pub fn read_all(store: &Store, queue: QueueId) -> Vec<StoredMessage> {
     let mut reader = store.reader(queue);
     let mut all = Vec::new();
+    let mut patience = 2000;
     loop {
-        let some = reader.next(100, 1 << 20).unwrap();
-        if some.is_empty() {
-            return all;
+        match reader.next(100, 1 << 20) {
+            Ok(some) if some.is_empty() => return all,
+            Ok(some) => all.extend(some),
+            Err(StoreError::Disk(_)) if patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => panic!("{error}"),
         }
-        all.extend(some);
     }
 }
 
