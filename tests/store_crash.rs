@@ -144,10 +144,10 @@ impl Knowledge {
         let new = self.new_messages(random);
         let positions = chosen.iter().map(|(position, _)| *position).collect();
         let (told, removal) = mpsc::channel();
-        let remover = store.clone();
+        let handle = store.clone();
         let nothing = NewMessage { queue_quota: 0, ..message(queue, 0, "x") };
         store.submit(nothing, move |_| {
-            told.send(remover.remove(queue, positions)).unwrap();
+            told.send(handle.remove(queue, positions)).unwrap();
         });
         let outcomes = submit_together(store, new.clone());
         let removed = block_on(removal.recv().unwrap());
@@ -342,10 +342,9 @@ fn child_that_is_killed() {
     };
     (0..under_way).for_each(submit);
     let mut out = std::io::stdout().lock();
-    let mut next = under_way;
     let mut to_remove = Vec::new();
     // More than it lives to see.
-    for (number, outcome) in outcomes.iter().take(10_000_000) {
+    for (next, (number, outcome)) in (under_way..10_000_000).zip(&outcomes) {
         let Ok(Enqueued::Stored(position)) = outcome else { panic!("{outcome:?}") };
         writeln!(out, "stored {number}").unwrap();
         if number % 3 == 0 {
@@ -358,7 +357,6 @@ fn child_that_is_killed() {
             }
         }
         submit(next);
-        next += 1;
     }
 }
 

@@ -152,6 +152,54 @@ fn a_read_that_fails_passes_and_disturbs_no_one_for_long() {
     }
 }
 
+/// Several senders that send again what was not acknowledged, a reader that removes what it has read, and a disk that
+/// fails again and again.
+#[test]
+fn with_a_disk_that_fails_now_and_then_every_message_is_read_once() {
+    const SENDERS: u8 = 3;
+    const EACH: u32 = 300;
+    let (disk, store, queue) = memory();
+    thread::scope(|scope| {
+        for sender in 0..SENDERS {
+            let store = store.clone();
+            scope.spawn(move || {
+                for ordinal in 0..EACH {
+                    let mut new = message(queue, 3, [u32::from(sender).to_be_bytes(), ordinal.to_be_bytes()].concat());
+                    new.duplicate_key = Some(id(sender, ordinal));
+                    eventually(|| submit(&store, new.clone()));
+                }
+            });
+        }
+        let mut reader = store.reader(queue);
+        let mut random = Random(11);
+        let mut read = Vec::new();
+        while read.len() < usize::from(SENDERS) * EACH as usize {
+            if random.below(20) == 0 {
+                disk.fail_in(random.below(40) as u64);
+            }
+            if random.below(20) == 0 {
+                disk.fail_read_in(random.below(10) as u64);
+            }
+            let some = eventually(|| reader.next(5, usize::MAX));
+            let positions: Vec<_> = some.iter().map(|message| message.position).collect();
+            if some.is_empty() {
+                block_on(async { tokio::time::timeout(Duration::from_millis(20), reader.wait()).await.ok() });
+            } else {
+                eventually(|| block_on(store.remove(queue, positions.clone())));
+            }
+            read.extend(some.into_iter().map(|message| message.frame));
+        }
+        for sender in 0..SENDERS {
+            let of_sender: Vec<_> = read.iter().filter(|frame| frame[3] == sender).collect();
+            assert_eq!(of_sender.len(), EACH as usize);
+            assert!(of_sender.is_sorted(), "in order");
+        }
+    });
+    disk.heal();
+    eventually(|| block_on(store.remove(queue, vec![])));
+    assert_eq!(store.depth(queue), Depth::default());
+}
+
 #[test]
 fn a_damaged_message_is_named_and_can_be_skipped_moved_past_and_removed() {
     let (disk, store, queue) = memory();

@@ -1,6 +1,6 @@
 //! The store against a model of a few lines: any sequence of operations, restarts and losses of power between them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod store_media;
 
@@ -183,11 +183,11 @@ impl Model {
             .collect();
         let outcomes = submit_together(self.store(), messages.clone());
         for (message, outcome) in messages.into_iter().zip(outcomes) {
-            self.check_outcome(message, outcome);
+            self.check_outcome(message, &outcome);
         }
     }
 
-    fn check_outcome(&mut self, message: NewMessage, outcome: Result<Enqueued, StoreError>) {
+    fn check_outcome(&mut self, message: NewMessage, outcome: &Result<Enqueued, StoreError>) {
         let seen = message.duplicate_key.and_then(|key| self.seen.get(&key).copied());
         if let Ok(Enqueued::Duplicate) = outcome {
             let age = self.now - seen.expect("it was seen");
@@ -199,11 +199,11 @@ impl Model {
         let length = message.frame.len() as u64;
         let (used, in_queue) = (self.bytes(), self.depth(message.queue).bytes);
         if used + length > QUOTA {
-            assert_eq!(outcome, Err(StoreError::Full { used, quota: QUOTA }));
+            assert_eq!(outcome, &Err(StoreError::Full { used, quota: QUOTA }));
         } else if in_queue + length > QUEUE_QUOTA {
-            assert_eq!(outcome, Err(StoreError::QueueFull { used: in_queue, quota: QUEUE_QUOTA }));
+            assert_eq!(outcome, &Err(StoreError::QueueFull { used: in_queue, quota: QUEUE_QUOTA }));
         } else {
-            let position = store_media::stored(&outcome);
+            let position = store_media::stored(outcome);
             assert_eq!(position.priority(), message.priority);
             self.arrived(position);
             let stored = Message {

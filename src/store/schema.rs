@@ -322,6 +322,8 @@ pub(super) mod cut {
 
     #[cfg(test)]
     mod tests {
+        #![allow(clippy::cast_precision_loss, reason = "ratios are rounded")]
+
         use super::*;
 
         /// Bytes on disk per frame of this length when all frames are of it.

@@ -153,13 +153,12 @@ impl Writer {
 
     /// Applies a batch and commits it.
     fn write(&mut self, batch: &[Request]) -> Result<Vec<Outcome>, StoreError> {
-        let transaction = match guarded(|| self.begin()) {
-            Ok(transaction) => transaction,
+        let transaction = if let Ok(transaction) = guarded(|| self.begin()) {
+            transaction
+        } else {
             // A reader has met an error, say. Nothing of this batch has been tried yet.
-            Err(_) => {
-                self.reopen()?;
-                guarded(|| self.begin()).map_err(|fault| self.failed(&fault))?
-            }
+            self.reopen()?;
+            guarded(|| self.begin()).map_err(|fault| self.failed(&fault))?
         };
         let (books, scratch) = (&mut self.books, &mut self.scratch);
         let result = guarded(|| {
@@ -233,8 +232,10 @@ impl Writer {
             Ok(engine)
         });
         let engine = result.map_err(|fault| self.failed(&fault))?;
-        *self.shared.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        // The depths first, for what is read from now on must agree with them; and then the readers may look.
         self.books.ledger.publish_all(&self.shared.queues);
+        *self.shared.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        self.shared.queues.wake_all();
         tracing::info!(event = "store_reopened", place = %self.shared.place);
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +20,11 @@ const SECTOR: usize = 512;
 
 /// A disk of memory.
 #[derive(Debug, Default)]
-pub struct Disk(Mutex<State>);
+pub struct Disk {
+    state: Mutex<State>,
+    /// Syncs wait while somebody else holds it.
+    pub gate: RwLock<()>,
+}
 
 #[derive(Default)]
 struct State {
@@ -99,7 +103,12 @@ impl Disk {
     /// A copy of what is read back now.
     pub fn copy(&self) -> Arc<Self> {
         let live = self.state().live.clone();
-        Arc::new(Self(Mutex::new(State { synced: live.clone(), live, ..State::default() })))
+        Self::with(live)
+    }
+
+    fn with(live: Vec<u8>) -> Arc<Self> {
+        let state = Mutex::new(State { synced: live.clone(), live, ..State::default() });
+        Arc::new(Self { state, gate: RwLock::default() })
     }
 
     /// What is found after the power has gone: what was synced, and any part of what was not.
@@ -125,7 +134,7 @@ impl Disk {
                 }
             }
         }
-        Arc::new(Self(Mutex::new(State { synced: image.clone(), live: image, ..State::default() })))
+        Self::with(image)
     }
 
     /// Changes bytes behind the store's back. Gives whether `old` was found, and where.
@@ -143,7 +152,7 @@ impl Disk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.state.lock().unwrap()
     }
 }
 
@@ -205,9 +214,12 @@ impl Medium for Disk {
     }
 
     fn sync(&self) -> io::Result<()> {
+        drop(self.gate.read().unwrap());
         let mut state = self.state();
         if state.operation()? {
-            // What was written is still read back, and nobody knows what of it is on the disk.
+            // As on Linux: what was written is still read back, and counts as written, though it never reached the
+            // disk. A later sync, which succeeds, does not bring it there either.
+            state.unsynced.clear();
             return Err(injected());
         }
         let state = &mut *state;
@@ -223,7 +235,7 @@ impl Medium for Disk {
     }
 }
 
-/// SplitMix64: the same numbers for the same seed, always.
+/// `SplitMix64`: the same numbers for the same seed, always.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
