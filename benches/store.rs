@@ -24,22 +24,30 @@ fn main() {
     // Cargo passes --bench; a test run of the benchmarks passes --test and wants a quick pass.
     let quick = std::env::args().any(|argument| argument == "--test");
     let scale = if quick { 100 } else { 1 };
+    // Numbers choose among the batches.
+    let chosen: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let batches = || [1, 16, 64, 256].into_iter().filter(|batch| chosen.is_empty() || chosen.contains(batch));
     println!(
-        "{:<34} {:>6} {:>12} {:>12} {:>12} {:>10}",
+        "{:<36} {:>6} {:>12} {:>12} {:>12} {:>10}",
         "", "batch", "messages/s", "CPU us/msg", "commits/1000", "KiB/msg"
     );
-    for batch in [1, 16, 64, 256] {
-        let count =
-            [(1, 20_000), (16, 100_000)].into_iter().find(|(b, _)| *b == batch).map_or(300_000, |(_, n)| n) / scale;
+    for batch in batches() {
+        let count = match batch {
+            1 => 20_000,
+            16 => 100_000,
+            _ => 300_000,
+        } / scale;
         let directory = tempfile::tempdir().unwrap();
         let (store, queue) = open(directory.path());
+        let kib = || Some(on_disk(directory.path()) / count as f64 / KIB as f64);
         let appended = measure(&store, count, || append(&store, queue, batch, count, KIB));
-        print("append", batch, &appended, Some(on_disk(directory.path()) / count as f64 / KIB as f64));
+        print("append", batch, &appended, kib());
         let removed = measure(&store, count, || drain(&store, queue, batch, count));
-        print("read and remove", batch, &removed, Some(on_disk(directory.path()) / count as f64 / KIB as f64));
-        println!("{:<34} {:>6} {:>12} {:>12.2}", "both", batch, "", appended.cpu_per_message + removed.cpu_per_message);
+        print("read and remove", batch, &removed, kib());
+        let both = appended.cpu_per_message + removed.cpu_per_message;
+        println!("{:<36} {:>6} {:>12} {:>12.2}", "both", batch, "", both);
     }
-    for batch in [1, 16, 64, 256] {
+    for batch in batches() {
         let rounds = if batch == 1 { 10_000 } else { 200_000 / batch } / scale;
         let directory = tempfile::tempdir().unwrap();
         let (store, queue) = open(directory.path());
@@ -48,7 +56,8 @@ fn main() {
         let steady = measure(&store, count, || steady(&store, queue, batch, rounds));
         print("append, read, remove; 2000 waiting", batch, &steady, None);
     }
-    for (size, count) in [(100, 300_000), (2_100, 100_000), (5_000, 100_000), (64 * KIB, 10_000), (4096 * KIB, 200)] {
+    let sizes = [(100, 300_000), (2_100, 100_000), (5_000, 100_000), (64 * KIB, 10_000), (4096 * KIB, 200)];
+    for (size, count) in sizes.into_iter().filter(|_| chosen.is_empty()) {
         let count = count / scale + 1;
         let directory = tempfile::tempdir().unwrap();
         let (store, queue) = open(directory.path());
@@ -59,6 +68,35 @@ fn main() {
         let removed = measure(&store, count, || drain(&store, queue, batch, count));
         print(&format!("read and remove {size} bytes"), batch, &removed, None);
     }
+    if chosen.is_empty() {
+        large_backlogs(scale);
+    }
+}
+
+/// What depends on how much is stored: a commit notes which pages are free, and opening must not look at everything.
+fn large_backlogs(scale: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, queue) = open(directory.path());
+    append(&store, queue, 16, (16 << 10) / scale, 64 * KIB);
+    let count = 100_000 / scale;
+    let appended = measure(&store, count, || append(&store, queue, 64, count, KIB));
+    print("append, 1 GiB waiting", 64, &appended, None);
+    drop(store);
+
+    let directory = tempfile::tempdir().unwrap();
+    let (store, queue) = open(directory.path());
+    append(&store, queue, 1024, 1_000_000 / scale, 100);
+    let crashed = tempfile::tempdir().unwrap();
+    fs::copy(directory.path().join("store.redb"), crashed.path().join("store.redb")).unwrap();
+    let start = Instant::now();
+    let (reopened, queue) = open(crashed.path());
+    let opened = start.elapsed();
+    reopened.reader(queue).next(10, usize::MAX).unwrap();
+    println!(
+        "after a crash with {} messages waiting: open in {opened:?}, first read after {:?}",
+        reopened.depth(queue).messages,
+        start.elapsed()
+    );
 }
 
 struct Figures {
@@ -70,7 +108,7 @@ struct Figures {
 fn print(what: &str, batch: usize, figures: &Figures, kib: Option<f64>) {
     let kib = kib.map_or(String::new(), |kib| format!("{kib:.2}"));
     println!(
-        "{:<34} {:>6} {:>12.0} {:>12.2} {:>12.1} {:>10}",
+        "{:<36} {:>6} {:>12.0} {:>12.2} {:>12.1} {:>10}",
         what, batch, figures.per_second, figures.cpu_per_message, figures.commits_per_thousand, kib
     );
 }
@@ -101,7 +139,7 @@ fn on_disk(directory: &Path) -> f64 {
 }
 
 fn open(directory: &Path) -> (Store, QueueId) {
-    let options = StoreOptions { quota: 1 << 40, history_lifetime: Duration::from_secs(1800), history_rows: 100_000 };
+    let options = StoreOptions { quota: 1 << 40, history_lifetime: Duration::from_mins(30), history_rows: 100_000 };
     let store = Store::open(&directory.join("store.redb"), options).unwrap();
     let queue = store.queue(r"private$\orders").unwrap();
     (store, queue)

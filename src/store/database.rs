@@ -1,9 +1,10 @@
 //! Where the database is, and what its errors mean.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,6 +57,32 @@ impl StorageBackend for Mounted {
     }
 }
 
+/// An open database. Closing a damaged one may make the engine give up, which is no error any more.
+#[derive(Debug)]
+pub(super) struct Engine(Option<Database>);
+
+impl Engine {
+    /// The database; absent only while it is being closed.
+    pub(super) fn get(&self) -> Result<&Database, Fault> {
+        self.0.as_ref().ok_or_else(|| Fault::new("the database is not open"))
+    }
+
+    pub(super) fn close(mut self) -> Result<(), Fault> {
+        let database = self.0.take().ok_or_else(|| Fault::new("the database is not open"))?;
+        guarded(|| Ok(database.close()?))
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let database = self.0.take();
+        let _ = guarded(|| {
+            drop(database);
+            Ok(())
+        });
+    }
+}
+
 /// Where the database is. It can be opened again and again.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
@@ -73,25 +100,45 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Opens the database, making it when absent.
-    pub(super) fn open(&self) -> Result<Database, StoreError> {
-        match self {
-            Self::File(path) => {
-                let is_new = !path.exists();
-                let file =
-                    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-                let database = self.open_file(file.map_err(|error| self.failed(&error))?)?;
-                if is_new {
-                    sync_directory(path).map_err(|error| self.failed(&error))?;
-                }
-                Ok(database)
+    /// Opens the database, making it when absent; whether it was made. Then [`Place::settle`] is to be called, once it
+    /// has its tables.
+    pub(super) fn open(&self) -> Result<(Engine, bool), StoreError> {
+        let path = match self {
+            Self::Medium(medium) => return Ok((self.build(Mounted(medium.clone()))?, false)),
+            Self::File(path) => path,
+        };
+        let failed = |error: io::Error| self.failed(&error);
+        let open = |path: &Path, create: bool| {
+            OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)
+        };
+        if !path.try_exists().map_err(failed)? {
+            // A file that is half made can't be opened: it gets its name when it is whole. Whoever holds the lock
+            // makes it; it is kept, for the lock is the engine's too.
+            let unfinished = unfinished(path);
+            let file = open(&unfinished, true).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(StoreError::InUse(self.to_string())),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            Self::Medium(medium) => self.build(Mounted(medium.clone())),
+            if !path.try_exists().map_err(failed)? {
+                file.set_len(0).map_err(failed)?;
+                return Ok((self.open_file(file)?, true));
+            }
+            fs::remove_file(unfinished).map_err(failed)?;
         }
+        Ok((self.open_file(open(path, false).map_err(failed)?)?, false))
+    }
+
+    /// Gives a database that was made its name.
+    pub(super) fn settle(&self) -> Result<(), StoreError> {
+        let Self::File(path) = self else { return Ok(()) };
+        let settled = fs::rename(unfinished(path), path).and_then(|()| sync_directory(path));
+        settled.map_err(|error| self.failed(&error))
     }
 
     /// Opens the database, which was here before: an empty one in its place would be a loss that nobody notices.
-    pub(super) fn reopen(&self) -> Result<Database, StoreError> {
+    pub(super) fn reopen(&self) -> Result<Engine, StoreError> {
         match self {
             Self::File(path) => {
                 let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| self.failed(&error))?;
@@ -101,16 +148,18 @@ impl Place {
                 }
                 self.open_file(file)
             }
-            Self::Medium(_) => self.open(),
+            Self::Medium(medium) => self.build(Mounted(medium.clone())),
         }
     }
 
-    fn open_file(&self, file: File) -> Result<Database, StoreError> {
+    fn open_file(&self, file: File) -> Result<Engine, StoreError> {
         self.build(FileBackend::new(file).map_err(|error| self.refused(error))?)
     }
 
-    fn build(&self, backend: impl StorageBackend) -> Result<Database, StoreError> {
-        Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(|error| self.refused(error))
+    fn build(&self, backend: impl StorageBackend) -> Result<Engine, StoreError> {
+        let opened = guarded(|| Ok(Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend)));
+        let opened = opened.map_err(|fault| self.failed(&fault.why))?;
+        opened.map(|database| Engine(Some(database))).map_err(|error| self.refused(error))
     }
 
     fn refused(&self, error: DatabaseError) -> StoreError {
@@ -127,6 +176,12 @@ impl Place {
     pub(super) fn failed(&self, why: &dyn fmt::Display) -> StoreError {
         StoreError::Disk(format!("{self}: {why}"))
     }
+}
+
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
 }
 
 /// A new file is safe when its directory's entry is.
@@ -153,6 +208,14 @@ impl<E: Into<redb::Error>> From<E> for Fault {
     fn from(error: E) -> Self {
         Self { why: describe(error) }
     }
+}
+
+/// Runs what uses the engine. It may panic on a damaged file; that is an error like others here.
+pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Fault::new(format!("the database engine gave up: {}", text.unwrap_or("it did not say why"))))
+    })
 }
 
 /// The engine's error, in words of ours where its own say too little.

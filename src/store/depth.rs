@@ -124,10 +124,10 @@ impl Ledger {
         }
     }
 
-    /// The books were read from disk: shows all of them.
+    /// The books were read from disk: shows all of them. Wakes nobody.
     pub(super) fn publish_all(&self, queues: &Queues) {
         for (queue, account) in &self.accounts {
-            queues.publish(QueueId(*queue), &account.row, true);
+            queues.publish(QueueId(*queue), &account.row, false);
         }
     }
 }
@@ -207,7 +207,7 @@ impl Queues {
         })
     }
 
-    /// Wakes every reader, so that it finds that the store has closed.
+    /// Wakes every reader: the store was opened again, or has closed.
     pub(super) fn wake_all(&self) {
         self.read(|directory| directory.by_id.values().for_each(|queue| queue.wake()));
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -187,6 +188,13 @@ impl Line {
         drop(waiting);
         self.made_room();
         (batch, closed)
+    }
+
+    /// Waits this long, or until the store is closed.
+    pub(super) fn pause(&self, how_long: Duration) {
+        let waiting = self.lock();
+        let result = self.work.wait_timeout_while(waiting, how_long, |waiting| !waiting.closed);
+        drop(result.unwrap_or_else(PoisonError::into_inner));
     }
 
     fn take_locked(waiting: &mut Waiting) -> Vec<Request> {

@@ -32,10 +32,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
-use redb::Database;
 use tokio::sync::oneshot;
 
-use self::database::Place;
+use self::database::{Engine, Place};
 use self::depth::Queues;
 use self::line::{Closing, Done, Line, Request};
 use self::reader::Damage;
@@ -218,12 +217,15 @@ impl Store {
     }
 
     fn open_place(place: Place, options: StoreOptions) -> Result<Self, StoreError> {
-        let database = place.open()?;
-        let books = writer::prepare(&database, &place, &options)?;
+        let (engine, is_new) = place.open()?;
+        let books = writer::prepare(&engine, &place, &options)?;
+        if is_new {
+            place.settle()?;
+        }
         let shared = Arc::new(Shared {
             place,
             line: Line::default(),
-            database: RwLock::new(Some(database)),
+            engine: RwLock::new(Some(engine)),
             queues: Queues::default(),
             repeated_below: books.repeated_below,
             suspect: AtomicBool::new(false),
@@ -376,7 +378,7 @@ struct Shared {
     place: Place,
     line: Line,
     /// Absent while it is being opened anew, and after closing. The writer alone changes that.
-    database: RwLock<Option<Database>>,
+    engine: RwLock<Option<Engine>>,
     queues: Queues,
     /// Messages that arrived before may have been published before.
     repeated_below: u64,

@@ -4,13 +4,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use redb::{Database, ReadTransaction, ReadableDatabase};
+use redb::{ReadTransaction, ReadableDatabase};
 use tokio::sync::watch;
 
-use super::database::Fault;
+use super::database::{Engine, Fault, guarded};
 use super::depth::Queue;
 use super::schema::{self, MessageKey, Row};
-use super::writer::guarded;
 use super::{Position, QueueId, Shared, StoreError, StoredMessage};
 
 /// Reads a queue in order: priority first, then arrival. A message is given once, until [`Reader::rewind`].
@@ -45,8 +44,8 @@ impl Reader {
         self.drained = false;
         // Seen before the snapshot is taken: what is committed after it counts as not seen.
         self.arrivals.borrow_and_update();
-        let database = self.shared.database.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(database) = database.as_ref() else { return Err(self.shared.not_open()) };
+        let engine = self.shared.engine.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(engine) = engine.as_ref() else { return Err(self.shared.not_open()) };
         let mut reading = Reading {
             repeated_below: self.shared.repeated_below,
             given_below: &mut self.given_below,
@@ -54,7 +53,7 @@ impl Reader {
             limit: limit.max(1),
             bytes: bytes.max(1),
         };
-        let end = guarded(|| reading.read(database, self.queue.id));
+        let end = guarded(|| reading.read(engine, self.queue.id));
         let messages = reading.messages;
         match end {
             Ok(End::Queue) => self.drained = true,
@@ -132,8 +131,8 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn read(&mut self, database: &Database, queue: QueueId) -> Result<End, Fault> {
-        let transaction = database.begin_read()?;
+    fn read(&mut self, engine: &Engine, queue: QueueId) -> Result<End, Fault> {
+        let transaction = engine.get()?.begin_read()?;
         let table = transaction.open_table(schema::MESSAGES)?;
         let mut from = self.next_of(0);
         let last = schema::message_key(queue, Position { inverse_priority: u8::MAX, arrival: u64::MAX });
@@ -147,7 +146,10 @@ impl Reading<'_> {
                 let next = self.next_of(position.inverse_priority);
                 if position < next {
                     // Messages of this priority were given and wait for their removal: go past them. That happens
-                    // once for each priority.
+                    // once for each priority, in a file that is not damaged.
+                    if next <= from {
+                        return Err(Fault::new("the file is damaged: messages are out of order"));
+                    }
                     from = next;
                     continue 'seek;
                 }
@@ -206,11 +208,11 @@ impl Reading<'_> {
 
 /// When the message at the head of the queue came.
 pub(super) fn oldest(shared: &Shared, queue: QueueId) -> Result<Option<u64>, StoreError> {
-    let database = shared.database.read().unwrap_or_else(PoisonError::into_inner);
-    let Some(database) = database.as_ref() else { return Err(shared.not_open()) };
+    let engine = shared.engine.read().unwrap_or_else(PoisonError::into_inner);
+    let Some(engine) = engine.as_ref() else { return Err(shared.not_open()) };
     let end = |inverse_priority, arrival| schema::message_key(queue, Position { inverse_priority, arrival });
     let head = guarded(|| {
-        let table = database.begin_read()?.open_table(schema::MESSAGES)?;
+        let table = engine.get()?.begin_read()?.open_table(schema::MESSAGES)?;
         let Some(entry) = table.range::<&MessageKey>(&end(0, 0)..=&end(u8::MAX, u64::MAX))?.next() else {
             return Ok(None);
         };

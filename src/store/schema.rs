@@ -271,7 +271,8 @@ impl<'a> Cursor<'a> {
 /// A page is 4 KiB times a power of two. A value of its own page that is a little longer than half the page would
 /// waste almost half of it, so a frame is cut into pages that it fills: as many of the largest as fit, then one each
 /// of the smaller ones. What remains is shorter than the smallest page and shares a page with other rows. When it is
-/// a little longer than half a page it could share with nobody, so it is cut in two, of which three fit in a page.
+/// a little longer than half a page it could share with nobody, so it is cut in two, of which three fit in a page;
+/// and when the row would be a little longer than a page, it is a slice too.
 pub(super) mod cut {
     use std::ops::Range;
 
@@ -309,7 +310,9 @@ pub(super) mod cut {
             }
         }
         let rest = length - start;
-        if 2 * (rest + ROW) > SHARED_PAGE && 3 * (rest.div_ceil(2) + SHARED_SLICE) <= SHARED_PAGE {
+        if rest + ROW > SHARED_PAGE {
+            slices.push(start..length);
+        } else if 2 * (rest + ROW) > SHARED_PAGE && 3 * (rest.div_ceil(2) + SHARED_SLICE) <= SHARED_PAGE {
             let middle = start + rest.div_ceil(2);
             slices.push(start..middle);
             slices.push(middle..length);
@@ -319,6 +322,8 @@ pub(super) mod cut {
 
     #[cfg(test)]
     mod tests {
+        #![allow(clippy::cast_precision_loss, reason = "ratios are rounded")]
+
         use super::*;
 
         /// Bytes on disk per frame of this length when all frames are of it.

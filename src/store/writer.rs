@@ -10,15 +10,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::thread;
 use std::time::Duration;
 
-use redb::{
-    Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, TableError, TableHandle, WriteTransaction,
-};
+use redb::{Durability, ReadTransaction, ReadableDatabase, ReadableTable, TableError, TableHandle, WriteTransaction};
 
 use super::batch::{self, Books, Outcome};
-use super::database::{Fault, Place};
+use super::database::{Engine, Fault, Place, guarded};
 use super::depth::Ledger;
 use super::history::History;
 use super::line::{Closing, Request, Work};
@@ -34,12 +31,12 @@ const LONGEST_BACK_OFF: u32 = 128;
 const SCRATCH_BYTES: usize = 1 << 20;
 
 /// Makes the database ready to be served: makes its tables when it is new, and notes durably that it is open.
-pub(super) fn prepare(database: &Database, place: &Place, options: &StoreOptions) -> Result<Books, StoreError> {
-    guarded(|| prepare_or_refuse(database, options)).map_err(|fault| place.failed(&fault.why))
+pub(super) fn prepare(engine: &Engine, place: &Place, options: &StoreOptions) -> Result<Books, StoreError> {
+    guarded(|| prepare_or_refuse(engine, options)).map_err(|fault| place.failed(&fault.why))
 }
 
-fn prepare_or_refuse(database: &Database, options: &StoreOptions) -> Result<Books, Fault> {
-    let transaction = begin(database)?;
+fn prepare_or_refuse(engine: &Engine, options: &StoreOptions) -> Result<Books, Fault> {
+    let transaction = begin(engine)?;
     let is_ours = transaction.list_tables()?.any(|table| table.name() == schema::META.name());
     if !is_ours && transaction.list_tables()?.next().is_some() {
         return Err(Fault::new("it is a database of another program"));
@@ -75,8 +72,8 @@ fn prepare_or_refuse(database: &Database, options: &StoreOptions) -> Result<Book
     Ok(Books { ledger, history, quota: options.quota, repeated_below })
 }
 
-fn begin(database: &Database) -> Result<WriteTransaction, Fault> {
-    let mut transaction = database.begin_write()?;
+fn begin(engine: &Engine) -> Result<WriteTransaction, Fault> {
+    let mut transaction = engine.get()?.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
     // Opening after a crash then takes milliseconds however much is stored, and a commit is two-phase: when the first
     // sync fails the last state stands, when the second fails everything the new one refers to is on disk.
@@ -105,14 +102,6 @@ fn read_history(
         history.load(key.value(), row.value());
     }
     Ok(history)
-}
-
-/// Runs what uses the engine. It may panic on a damaged file; that is an error like others here.
-pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Fault::new(format!("the database engine gave up: {}", text.unwrap_or("it did not say why"))))
-    })
 }
 
 /// The writer's thread.
@@ -164,13 +153,12 @@ impl Writer {
 
     /// Applies a batch and commits it.
     fn write(&mut self, batch: &[Request]) -> Result<Vec<Outcome>, StoreError> {
-        let transaction = match guarded(|| self.begin()) {
-            Ok(transaction) => transaction,
+        let transaction = if let Ok(transaction) = guarded(|| self.begin()) {
+            transaction
+        } else {
             // A reader has met an error, say. Nothing of this batch has been tried yet.
-            Err(_) => {
-                self.reopen()?;
-                guarded(|| self.begin()).map_err(|fault| self.failed(&fault))?
-            }
+            self.reopen()?;
+            guarded(|| self.begin()).map_err(|fault| self.failed(&fault))?
         };
         let (books, scratch) = (&mut self.books, &mut self.scratch);
         let result = guarded(|| {
@@ -194,8 +182,8 @@ impl Writer {
     }
 
     fn begin(&self) -> Result<WriteTransaction, Fault> {
-        let database = self.shared.database.read().unwrap_or_else(PoisonError::into_inner);
-        begin(database.as_ref().ok_or_else(|| Fault::new("the database is not open"))?)
+        let engine = self.shared.engine.read().unwrap_or_else(PoisonError::into_inner);
+        begin(engine.as_ref().ok_or_else(|| Fault::new("the database is not open"))?)
     }
 
     /// After a failed batch: opens the database anew. Waits before that, longer each time, when the batch before
@@ -223,52 +211,51 @@ impl Writer {
             if closed {
                 return false;
             }
-            thread::sleep(TICK);
+            self.shared.line.pause(TICK);
         }
         true
     }
 
     /// Opens the database anew and reads the books from it.
     fn reopen(&mut self) -> Result<(), StoreError> {
-        let broken = self.shared.database.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.shared.engine.write().unwrap_or_else(PoisonError::into_inner).take());
         let books = &mut self.books;
         let result = guarded(|| {
-            drop(broken);
-            let database = self.shared.place.reopen().map_err(|error| Fault::new(error.to_string()))?;
-            let transaction = database.begin_read()?;
+            let engine = self.shared.place.reopen().map_err(|error| Fault::new(error.to_string()))?;
+            let transaction = engine.get()?.begin_read()?;
             check_version(&transaction)?;
             let mut ledger = read_ledger(&transaction.open_table(schema::QUEUES)?)?;
             ledger.skip_arrivals(books.ledger.next_arrival());
             books.history = read_history(&transaction.open_table(schema::HISTORY)?, &self.options)?;
             books.ledger = ledger;
             transaction.close()?;
-            Ok(database)
+            Ok(engine)
         });
-        let database = result.map_err(|fault| self.failed(&fault))?;
-        *self.shared.database.write().unwrap_or_else(PoisonError::into_inner) = Some(database);
+        let engine = result.map_err(|fault| self.failed(&fault))?;
+        // The depths first, for what is read from now on must agree with them; and then the readers may look.
         self.books.ledger.publish_all(&self.shared.queues);
+        *self.shared.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        self.shared.queues.wake_all();
         tracing::info!(event = "store_reopened", place = %self.shared.place);
         Ok(())
     }
 
     fn close(&mut self, closing: Option<Closing>) {
         let clean = closing.as_ref().is_some_and(|closing| closing.clean);
-        let result = guarded(|| {
+        let marked = guarded(|| {
             if clean {
                 let transaction = self.begin()?;
                 transaction.open_table(schema::META)?.insert(schema::META_CLEAN, 1)?;
                 transaction.commit()?;
             }
-            let database = self.shared.database.write().unwrap_or_else(PoisonError::into_inner).take();
-            database.ok_or_else(|| Fault::new("the database is not open"))?.close()?;
             Ok(())
         });
+        let engine = self.shared.engine.write().unwrap_or_else(PoisonError::into_inner).take();
+        let closed = engine.ok_or_else(|| Fault::new("the database is not open")).and_then(Engine::close);
         self.shared.closed.store(true, Ordering::Release);
-        // Also when the commit failed.
-        drop(self.shared.database.write().unwrap_or_else(PoisonError::into_inner).take());
         self.shared.queues.wake_all();
         if let Some(closing) = closing {
-            let result = result.map_err(|fault| self.failed(&fault));
+            let result = marked.and(closed).map_err(|fault| self.failed(&fault));
             undisturbed(|| (closing.done)(result));
         }
     }
