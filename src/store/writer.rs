@@ -190,7 +190,12 @@ impl Writer {
     /// failed too, and refuses what comes meanwhile.
     fn recover(&mut self, failures: &mut u32, mut error: StoreError) {
         loop {
-            tracing::error!(event = "store_failed", reason = %error, attempt = *failures + 1);
+            tracing::error!(
+                event = "store_failed",
+                reason = %error,
+                attempt = *failures + 1,
+                "the store could not write; nothing is acknowledged until it can"
+            );
             if *failures > 0 && !self.back_off(*failures, &error) {
                 return;
             }
@@ -236,7 +241,7 @@ impl Writer {
         self.books.ledger.publish_all(&self.shared.queues);
         *self.shared.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(engine);
         self.shared.queues.wake_all();
-        tracing::info!(event = "store_reopened", place = %self.shared.place);
+        tracing::info!(event = "store_reopened", place = %self.shared.place, "the store writes again");
         Ok(())
     }
 
@@ -286,6 +291,6 @@ fn refuse(batch: Vec<Request>, error: &StoreError) {
 /// Calls back. One caller's panic must not keep the others from being told, nor end the writer.
 fn undisturbed(call: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(call)).is_err() {
-        tracing::error!(event = "store_callback_panicked");
+        tracing::error!(event = "store_callback_panicked", "a caller of the store has panicked: please report this");
     }
 }
