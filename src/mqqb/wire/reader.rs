@@ -91,17 +91,18 @@ impl<'a> Reader<'a> {
         size_field: &'static str,
         field: &'static str,
     ) -> Result<WideText, Malformed> {
-        let bytes = self.bytes(size, size_field)?;
-        let odd = Malformed { field: size_field, reason: Reason::OddLength(bytes.len()) };
-        if !bytes.len().is_multiple_of(2) {
+        let size = self.check(size, size_field)?;
+        let odd = Malformed { field: size_field, reason: Reason::OddLength(size) };
+        let (units, []) = self.rest().get(..size).unwrap_or_default().as_chunks() else {
             return Err(odd);
-        }
-        let nul = bytes.chunks_exact(2).position(|unit| unit == [0, 0]);
-        let nul = nul.ok_or(Malformed { field, reason: Reason::NoNul })? * 2;
-        if nul + 2 != bytes.len() {
+        };
+        let nul = units.iter().position(|unit| *unit == [0, 0]).ok_or(Malformed { field, reason: Reason::NoNul })?;
+        if nul + 1 != units.len() {
             return Err(Malformed::because(field, "a NUL before its end"));
         }
-        WideText::from_wire(bytes.slice(..nul)).ok_or(odd)
+        let text = WideText::from_wire(self.packet.slice(self.at..self.at + nul * 2)).ok_or(odd)?;
+        self.at += size;
+        Ok(text)
     }
 
     fn check(&self, size: u64, field: &'static str) -> Result<usize, Malformed> {

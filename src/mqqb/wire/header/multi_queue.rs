@@ -213,7 +213,7 @@ impl ListElement {
             2 => ListName::Private { machine: list.guid(NAME)?, id: list.u32(NAME)? },
             3 => {
                 const DIRECT: &str = "MQFDirectQueueFormatName";
-                let nul = list.rest().chunks_exact(2).position(|unit| unit == [0, 0]);
+                let nul = list.rest().as_chunks().0.iter().position(|unit| *unit == [0, 0]);
                 let units = nul.ok_or(Malformed { field: DIRECT, reason: Reason::NoNul })? as u64;
                 ListName::Direct(list.text(units * 2 + 2 /* NUL */, DIRECT, DIRECT)?)
             }
