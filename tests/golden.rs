@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use mqbridge::admin::describe::{Content, decode_file};
 use mqbridge::mqqb::wire::{
     AckRequest, BaseHeader, ConnectionParameters, DeliveryMode, DirectField, EstablishConnection, FormatName, Guid,
-    InternalHeader, MessageClass, MessageId, MessageProperties, OperatingSystem, Packet, Ping, QueueField,
+    InternalHeader, MessageClass, MessageId, MessageProperties, OperatingSystem, Packet, Padding, Ping, QueueField,
     SecurityHeader, SecurityItem, SenderId, SessionAck, SessionHeader, Sid, UserHeader, UserKind, UserMessage,
     WideText,
 };
@@ -176,7 +176,7 @@ fn frame_7_is_a_user_message() {
             flags: 0x0028_1C00,
             destination: QueueField::Direct(DirectField {
                 name: WideText::from_text(r"OS:a04bm02\q"),
-                padding: Bytes::new(),
+                padding: Padding::NONE,
             }),
             admin: QueueField::None,
             response: QueueField::None,
@@ -201,7 +201,7 @@ fn frame_7_is_a_user_message() {
             label: Some(WideText::from_text("mqsender label")),
             extension: Bytes::new(),
             body: Bytes::from_static(b"a\0").repeat(1000).into(),
-            padding: Bytes::from_static(&[0; 2]),
+            padding: Padding::new(&[0; 2]),
         },
         debug: None,
         soap: None,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mqbridge::mqqb::wire::{
     AckRequest, AddressList, BaseHeader, ConnectionParameters, DebugHeader, DeliveryMode, DirectField, DirectName,
     EstablishConnection, FormatName, Guid, InternalHeader, ListElement, ListName, MessageClass, MessageProperties,
-    MultiQueueHeader, MultiQueueSignature, OperatingSystem, Packet, PiggyBackedSession, Protocol, QueueField,
+    MultiQueueHeader, MultiQueueSignature, OperatingSystem, Packet, Padding, PiggyBackedSession, Protocol, QueueField,
     QueuePath, QueueSuffix, SecurityHeader, SecurityItem, SessionAck, SessionHeader, SoapHeader, SoapSection,
     SystemQueue, TransactionHeader, TxSequenceId, UserHeader, UserMessage, WideText,
 };
@@ -23,8 +23,8 @@ fn bytes(size: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = 
 }
 
 /// As many bytes as bring `length` to a multiple of 4.
-fn padding(length: usize, noise: [u8; 3]) -> Bytes {
-    Bytes::copy_from_slice(&noise[..(4 - length % 4) % 4])
+fn padding(length: usize, noise: [u8; 3]) -> Padding {
+    Padding::new(&noise[..(4 - length % 4) % 4])
 }
 
 /// Any row of UTF-16 units but NUL, unpaired surrogates included.
@@ -168,7 +168,7 @@ fn soap_header() -> impl Strategy<Value = SoapHeader> {
     (any::<u16>(), section(), reserved, section(), any::<[[u8; 3]; 2]>(), any::<bool>()).prop_map(
         |(reserved, header, reserved1, body, [noise, more_noise], aligned)| {
             let size = |text: &Option<WideText>| 8 + text.as_ref().map_or(0, |text| text.units() * 2 + 2);
-            let between = if aligned { padding(size(&header), noise) } else { Bytes::new() };
+            let between = if aligned { padding(size(&header), noise) } else { Padding::NONE };
             let end = padding(size(&header) + between.len() + size(&body), more_noise);
             SoapHeader {
                 header: SoapSection { reserved, text: header, padding: between },
@@ -203,7 +203,7 @@ fn address_list() -> impl Strategy<Value = AddressList> {
                     ListName::DistributionList(guid) => (6, guid.to_wire().to_vec(), true),
                 };
                 list.extend_from_slice(&code.to_le_bytes());
-                let padding_before_name = if aligned { padding(list.len(), noise) } else { Bytes::new() };
+                let padding_before_name = if aligned { padding(list.len(), noise) } else { Padding::NONE };
                 list.extend_from_slice(&padding_before_name);
                 list.extend_from_slice(&raw);
                 elements.push(ListElement { padding_before_name, name });

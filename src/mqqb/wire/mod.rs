@@ -13,6 +13,7 @@ mod internal;
 mod names;
 mod order;
 mod packet;
+mod padding;
 mod ping;
 mod reader;
 mod sid;
@@ -37,6 +38,7 @@ pub use internal::{ConnectionParameters, EstablishConnection, InternalHeader, Op
 pub use names::{DirectName, FormatName, FormatNameError, Protocol, QueuePath, QueueSuffix, SystemQueue};
 pub use order::{FinalAckBody, OrderAckBody};
 pub use packet::{Packet, UserKind};
+pub use padding::Padding;
 pub use ping::Ping;
 pub use sid::{NotASid, Sid};
 pub use user_message::{DeliveryMode, PiggyBackedSession, UserMessage, append_session_header};

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 
-use super::{Guid, Malformed, Reason, WideText};
+use super::padding::padding_to_4;
+use super::{Guid, Malformed, Padding, Reason, WideText};
 
 /// The cursor that all decoders share: it walks over the bytes of one packet and never leaves them.
 ///
@@ -75,13 +76,20 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes up to the next multiple of 4, counted from `start`.
-    pub(super) fn padding(&mut self, start: usize, field: &'static str) -> Result<Bytes, Malformed> {
-        self.bytes(padding_to_4(self.at - start) as u64, field)
+    pub(super) fn padding(&mut self, start: usize, field: &'static str) -> Result<Padding, Malformed> {
+        let size = self.check(padding_to_4(self.at - start) as u64, field)?;
+        Ok(self.padding_of(size))
     }
 
     /// As [`Reader::padding`], where the packet may end before.
-    pub(super) fn padding_if_any(&mut self, start: usize, field: &'static str) -> Result<Bytes, Malformed> {
-        self.bytes(padding_to_4(self.at - start).min(self.left()) as u64, field)
+    pub(super) fn padding_if_any(&mut self, start: usize) -> Padding {
+        self.padding_of(padding_to_4(self.at - start).min(self.left()))
+    }
+
+    fn padding_of(&mut self, size: usize) -> Padding {
+        let padding = Padding::new(self.rest().get(..size).unwrap_or_default());
+        self.at += size;
+        padding
     }
 
     /// A wide text of `size` bytes with the NUL that ends it, and no NUL before. `size_field` is where the size is from.
@@ -91,17 +99,18 @@ impl<'a> Reader<'a> {
         size_field: &'static str,
         field: &'static str,
     ) -> Result<WideText, Malformed> {
-        let bytes = self.bytes(size, size_field)?;
-        let odd = Malformed { field: size_field, reason: Reason::OddLength(bytes.len()) };
-        if !bytes.len().is_multiple_of(2) {
+        let size = self.check(size, size_field)?;
+        let odd = Malformed { field: size_field, reason: Reason::OddLength(size) };
+        let (units, []) = self.rest().get(..size).unwrap_or_default().as_chunks() else {
             return Err(odd);
-        }
-        let nul = bytes.chunks_exact(2).position(|unit| unit == [0, 0]);
-        let nul = nul.ok_or(Malformed { field, reason: Reason::NoNul })? * 2;
-        if nul + 2 != bytes.len() {
+        };
+        let nul = units.iter().position(|unit| *unit == [0, 0]).ok_or(Malformed { field, reason: Reason::NoNul })?;
+        if nul + 1 != units.len() {
             return Err(Malformed::because(field, "a NUL before its end"));
         }
-        WideText::from_wire(bytes.slice(..nul)).ok_or(odd)
+        let text = WideText::from_wire(self.packet.slice(self.at..self.at + nul * 2)).ok_or(odd)?;
+        self.at += size;
+        Ok(text)
     }
 
     fn check(&self, size: u64, field: &'static str) -> Result<usize, Malformed> {
@@ -110,9 +119,4 @@ impl<'a> Reader<'a> {
             _ => Err(Malformed::ends(field, size, self.left())),
         }
     }
-}
-
-/// How many bytes bring `length` to a multiple of 4.
-pub(super) const fn padding_to_4(length: usize) -> usize {
-    length.wrapping_neg() & 3
 }

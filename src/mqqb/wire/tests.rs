@@ -132,7 +132,7 @@ mod decoding {
     #[test]
     fn a_signature_at_the_end_needs_no_padding() {
         let mut message = message();
-        let signature = MultiQueueSignature { reserved: 0, value: Bytes::from_static(b"odd"), padding: Bytes::new() };
+        let signature = MultiQueueSignature { reserved: 0, value: Bytes::from_static(b"odd"), padding: Padding::NONE };
         message.multi_queue = Some(MultiQueueHeader { signature, ..MultiQueueHeader::default() });
         let packet = message.to_packet().unwrap();
         assert!(!packet.len().is_multiple_of(4));
@@ -188,7 +188,7 @@ mod encoding {
             message.to_packet().unwrap_err().field
         };
         let text = |units: usize| WideText::from_text(&"x".repeat(units));
-        let field = |units| QueueField::Direct(DirectField { name: text(units), padding: Bytes::new() });
+        let field = |units| QueueField::Direct(DirectField { name: text(units), padding: Padding::NONE });
         let secured =
             |security: SecurityHeader| move |message: &mut UserMessage| message.security = Some(security.clone());
         let item = || SecurityItem::new(vec![0; 0x1_0000].into());
@@ -228,9 +228,9 @@ mod encoding {
         assert_eq!((decoded.session, decoded.debug, &decoded.security), (None, None, &None));
         assert_eq!(decoded.user.destination, QueueField::PrivateOnDestination(10));
         let QueueField::Direct(admin) = &decoded.user.admin else { panic!("a direct name") };
-        assert_eq!(admin.padding, [0, 0][..]);
+        assert_eq!(admin.padding[..], [0, 0]);
         assert_eq!(decoded.properties.body, made.properties.body);
-        assert_eq!(decoded.properties.padding, [0][..]);
+        assert_eq!(decoded.properties.padding[..], [0]);
         let reencoded = decoded.to_packet().unwrap();
         assert_eq!(reencoded, made.to_packet().unwrap());
     }
@@ -309,11 +309,11 @@ mod meaning {
         let mut message = message();
         message.user.destination = direct(r"os:HOST\PRIVATE$\Orders");
         assert_eq!(message.destination_text().unwrap(), r"DIRECT=OS:HOST\private$\Orders");
-        let odd = DirectField { name: WideText::from_text(r"os:HOST\PRIVATE$\Orders"), padding: Bytes::new() };
+        let odd = DirectField { name: WideText::from_text(r"os:HOST\PRIVATE$\Orders"), padding: Padding::NONE };
         message.user.destination = QueueField::Direct(odd);
         assert_eq!(message.destination_text().unwrap(), r"DIRECT=os:HOST\PRIVATE$\Orders");
         assert_eq!(message.destination().unwrap().to_string(), r"DIRECT=OS:HOST\private$\Orders");
-        let none = DirectField { name: WideText::from_text("orders"), padding: Bytes::new() };
+        let none = DirectField { name: WideText::from_text("orders"), padding: Padding::NONE };
         message.user.destination = QueueField::Direct(none);
         assert_eq!((message.destination_text(), message.destination()), (Some("DIRECT=orders".to_owned()), None));
     }

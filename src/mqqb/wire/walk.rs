@@ -4,7 +4,7 @@
 //! property test holds both together.
 
 use super::header::{AddressList, DebugHeader, MultiQueueSignature, SecurityHeader, SoapHeader, SoapSection};
-use super::reader::padding_to_4;
+use super::padding::padding_to_4;
 use super::{BaseHeader, Malformed, MessageProperties, TransactionHeader, UserHeader};
 
 /// The offset behind the last header of the user message in `packet`, `SessionHeader` and trailer apart.

@@ -1,7 +1,7 @@
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 
-use super::reader::padding_to_4;
-use super::{Guid, Malformed, WideText};
+use super::padding::padding_to_4;
+use super::{Guid, Malformed, Padding, WideText};
 
 /// What all encoders share: little-endian fields, wide texts, padding.
 pub(super) trait Write {
@@ -11,7 +11,7 @@ pub(super) trait Write {
     fn text(&mut self, text: &WideText);
 
     /// Pads what was written since `start` to a multiple of 4: with the bytes that are kept, then with zeros.
-    fn pad(&mut self, start: usize, kept: &Bytes);
+    fn pad(&mut self, start: usize, kept: Padding);
 
     /// Overwrites the 4 bytes at `at` with a size that is only known now.
     ///
@@ -38,7 +38,7 @@ impl Write for BytesMut {
         self.put_u16_le(0);
     }
 
-    fn pad(&mut self, start: usize, kept: &Bytes) {
+    fn pad(&mut self, start: usize, kept: Padding) {
         let wanted = padding_to_4(self.len() - start);
         let kept = kept.get(..wanted.min(kept.len())).unwrap_or_default();
         self.put_slice(kept);

@@ -1,8 +1,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::mqqb::wire::reader::{Reader, padding_to_4};
+use crate::mqqb::wire::padding::padding_to_4;
+use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{Guid, Malformed, Reason, WideText};
+use crate::mqqb::wire::{Guid, Malformed, Padding, Reason, WideText};
 
 /// All queues that a message was sent to (MS-MQMQ 2.2.20.1), each sub-header always present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct AddressList {
     /// Output is made from `elements`; [`AddressList::new`] makes both agree.
     pub format_name_list: Bytes,
     /// The bytes that pad the list to 4.
-    pub padding: Bytes,
+    pub padding: Padding,
     /// Whether `HeaderSize` leaves out the padding. By default it counts it.
     pub padding_left_out: bool,
 }
@@ -37,7 +38,7 @@ pub struct AddressList {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListElement {
     /// The bytes between `FormatType` and the name.
-    pub padding_before_name: Bytes,
+    pub padding_before_name: Padding,
     /// The name.
     pub name: ListName,
 }
@@ -68,7 +69,7 @@ pub struct MultiQueueSignature {
     /// The signature; empty when there is none.
     pub value: Bytes,
     /// The bytes that pad it to 4.
-    pub padding: Bytes,
+    pub padding: Padding,
 }
 
 impl MultiQueueHeader {
@@ -105,9 +106,10 @@ impl AddressList {
         let mut elements = Vec::new();
         for name in names {
             at += 2 /* FormatType */;
-            let padding = if matches!(name, ListName::Direct(_)) { 0 } else { padding_to_4(at) };
-            at += padding + name.size();
-            elements.push(ListElement { padding_before_name: zeros(padding), name });
+            let padding_before_name =
+                if matches!(name, ListName::Direct(_)) { Padding::NONE } else { Padding::zeros(at) };
+            at += padding_before_name.len() + name.size();
+            elements.push(ListElement { padding_before_name, name });
         }
         let mut list = BytesMut::new();
         for element in &elements {
@@ -117,7 +119,7 @@ impl AddressList {
             reserved: 0,
             elements,
             format_name_list: list.freeze(),
-            padding: zeros(padding_to_4(at)),
+            padding: Padding::zeros(at),
             padding_left_out: false,
         }
     }
@@ -153,7 +155,7 @@ impl AddressList {
         // `HeaderSize` counts the alignment, or not.
         let padding = match list.left() {
             0 => reader.padding(start, SIZE)?,
-            counted => list.bytes(counted as u64, SIZE)?,
+            _ => list.padding(start, SIZE)?,
         };
         let padding_left_out = !u64::from(header_size).is_multiple_of(4);
         Ok(Self { reserved, elements: elements.names, format_name_list, padding, padding_left_out })
@@ -168,7 +170,7 @@ impl AddressList {
         for element in &self.elements {
             element.encode(out);
         }
-        out.pad(start, &self.padding);
+        out.pad(start, self.padding);
         Ok(())
     }
 }
@@ -206,14 +208,14 @@ impl ListElement {
             1 if public_aligned => list.padding(start, NAME)?,
             2 | 6 => list.padding(start, NAME)?,
             // A direct name begins on an even offset, and there are no others here.
-            _ => Bytes::new(),
+            _ => Padding::NONE,
         };
         let name = match kind {
             1 => ListName::Public(list.guid(NAME)?),
             2 => ListName::Private { machine: list.guid(NAME)?, id: list.u32(NAME)? },
             3 => {
                 const DIRECT: &str = "MQFDirectQueueFormatName";
-                let nul = list.rest().chunks_exact(2).position(|unit| unit == [0, 0]);
+                let nul = list.rest().as_chunks().0.iter().position(|unit| *unit == [0, 0]);
                 let units = nul.ok_or(Malformed { field: DIRECT, reason: Reason::NoNul })? as u64;
                 ListName::Direct(list.text(units * 2 + 2 /* NUL */, DIRECT, DIRECT)?)
             }
@@ -236,7 +238,7 @@ impl ListElement {
         }
     }
 
-    const fn size(&self) -> usize {
+    fn size(&self) -> usize {
         2 /* FormatType */ + self.padding_before_name.len() + self.name.size()
     }
 }
@@ -280,7 +282,7 @@ impl MultiQueueSignature {
         let size = reader.u32("MQFSignatureHeader.Size")?;
         let value = reader.bytes(size.into(), "MQFSignatureHeader.Size")?;
         // Nothing in the specification says that a signature is padded, unlike the lists before it.
-        Ok(Self { reserved, value, padding: reader.padding_if_any(start, "MQFSignatureHeader.Signature")? })
+        Ok(Self { reserved, value, padding: reader.padding_if_any(start) })
     }
 
     fn encode(&self, out: &mut BytesMut) -> Result<(), Malformed> {
@@ -291,9 +293,4 @@ impl MultiQueueSignature {
         out.put_slice(&self.padding);
         Ok(())
     }
-}
-
-/// Padding of a header that we make.
-fn zeros(size: usize) -> Bytes {
-    Bytes::from_static(&[0; 3]).slice(..size.min(3))
 }

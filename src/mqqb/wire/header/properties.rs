@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{Malformed, MessageClass, MessageId, WideText};
+use crate::mqqb::wire::{Malformed, MessageClass, MessageId, Padding, WideText};
 
 /// The message's properties, label, extension and body (MS-MQMQ 2.2.19.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct MessageProperties {
     /// `MessageBody`, as on the wire.
     pub body: Bytes,
     /// The bytes that pad the header to 4.
-    pub padding: Bytes,
+    pub padding: Padding,
 }
 
 /// The `Flags` of the properties header, unused bits included.
@@ -82,7 +82,7 @@ impl MessageProperties {
             label: None,
             extension: Bytes::new(),
             body: Bytes::new(),
-            padding: Bytes::new(),
+            padding: Padding::NONE,
         }
     }
 
@@ -157,7 +157,7 @@ impl MessageProperties {
         }
         out.put_slice(&self.extension);
         out.put_slice(&self.body);
-        out.pad(start, &self.padding);
+        out.pad(start, self.padding);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{DirectName, FormatName, Guid, Malformed, WideText};
+use crate::mqqb::wire::{DirectName, FormatName, Guid, Malformed, Padding, WideText};
 
 /// A queue as a `UserHeader` names it (MS-MQMQ 2.2.18.1.5, 2.2.18.1.7 and the tables of 2.2.19.2).
 ///
@@ -40,14 +40,14 @@ pub struct DirectField {
     /// The name.
     pub name: WideText,
     /// The bytes that pad the field to 4, relative to the start of the header; arbitrary on the wire.
-    pub padding: Bytes,
+    pub padding: Padding,
 }
 
 impl QueueField {
     /// A direct name.
     pub fn direct(name: &DirectName) -> Self {
         let name = WideText::from_text(&name.to_string());
-        Self::Direct(DirectField { name, padding: Bytes::new() })
+        Self::Direct(DirectField { name, padding: Padding::NONE })
     }
 
     /// The field for `name` in a message to the machine `destination`, legal in the places of the
@@ -186,7 +186,7 @@ impl QueueField {
         }
         self.write(out);
         if let Self::Direct(direct) = self {
-            out.pad(start, &direct.padding);
+            out.pad(start, direct.padding);
         }
         Ok(())
     }

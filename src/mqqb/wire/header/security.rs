@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{Guid, Malformed, Sid, WideText};
+use crate::mqqb::wire::{Guid, Malformed, Padding, Sid, WideText};
 
 /// Who sent the message, the evidence, and the key of an encrypted body (MS-MQMQ 2.2.20.6).
 ///
@@ -29,7 +29,7 @@ pub struct SecurityItem {
     /// The item; empty when it is absent.
     pub data: Bytes,
     /// The bytes that pad it to 4.
-    pub padding: Bytes,
+    pub padding: Padding,
 }
 
 /// Who the sender claims to be.
@@ -144,7 +144,7 @@ impl SecurityHeader {
         out.put_u32_le(size_field(provider_size, u32::MAX.into(), "SecurityHeader.ProviderInfoSize")?);
         for item in self.items() {
             out.put_slice(&item.data);
-            out.pad(start, &item.padding);
+            out.pad(start, item.padding);
         }
         Ok(())
     }
@@ -157,6 +157,6 @@ impl SecurityHeader {
 impl SecurityItem {
     /// An item with the padding that it needs.
     pub const fn new(data: Bytes) -> Self {
-        Self { data, padding: Bytes::new() }
+        Self { data, padding: Padding::NONE }
     }
 }

@@ -1,8 +1,9 @@
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 
-use crate::mqqb::wire::reader::{Reader, padding_to_4};
+use crate::mqqb::wire::padding::padding_to_4;
+use crate::mqqb::wire::reader::Reader;
 use crate::mqqb::wire::writer::{Write, size_field};
-use crate::mqqb::wire::{Malformed, WideText};
+use crate::mqqb::wire::{Malformed, Padding, WideText};
 
 /// Two application texts of messages that came by way of SOAP (MS-MQMQ 2.2.20.7). No normal sender puts them on 1801.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub struct SoapSection {
     pub text: Option<WideText>,
     /// The bytes after it, up to the next multiple of 4; none when the sender does not align. Written as they
     /// are: [`SoapSection::new`] makes the right ones.
-    pub padding: Bytes,
+    pub padding: Padding,
 }
 
 impl SoapHeader {
@@ -36,11 +37,11 @@ impl SoapHeader {
         let padding = if Self::body_begins(reader.rest().get(aligned..)) {
             reader.padding(start, "SoapHeader.Header")?
         } else {
-            Bytes::new()
+            Padding::NONE
         };
         let header = SoapSection { reserved, text, padding };
         let (reserved, text) = SoapSection::decode(&BODY, reader)?;
-        let body = SoapSection { reserved, text, padding: reader.padding_if_any(start, "SoapHeader.Body")? };
+        let body = SoapSection { reserved, text, padding: reader.padding_if_any(start) };
         Ok(Self { header, body })
     }
 
@@ -53,7 +54,7 @@ impl SoapHeader {
         let start = out.len();
         self.header.encode(&HEADER, out)?;
         if !self.header.padding.is_empty() {
-            out.pad(start, &self.header.padding);
+            out.pad(start, self.header.padding);
         }
         self.body.encode(&BODY, out)?;
         out.put_slice(&self.body.padding);
@@ -93,7 +94,7 @@ impl SoapSection {
     /// A section with its padding.
     pub fn new(text: &str) -> Self {
         let text = WideText::from_text(text);
-        let padding = Bytes::from_static(&[0; 3]).slice(..padding_to_4(text.units() * 2 + 2 /* NUL */));
+        let padding = Padding::zeros(text.units() * 2 + 2 /* NUL */);
         Self { reserved: 0, text: Some(text), padding }
     }
 
