@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use mqbridge::mqqb::session::{CloseCause, Event, SendToken};
 use mqbridge::mqqb::wire::{
-    ConnectionParameters, DeliveryMode, EstablishConnection, Malformed, Packet, Reason, SessionAck, SessionHeader,
-    SoapHeader, SoapSection, WideText,
+    ConnectionParameters, DeliveryMode, EstablishConnection, Malformed, Packet, Padding, Reason, SessionAck,
+    SessionHeader, SoapHeader, SoapSection, WideText,
 };
 
 use crate::packets::{encode, frame, message};
@@ -89,7 +89,7 @@ fn a_stream_that_cannot_be_cut_is_reported_by_the_driver() {
 #[test]
 fn a_soap_header_does_not_belong_on_this_port() {
     let mut message = message(DeliveryMode::Recoverable);
-    let section = SoapSection { reserved: 0, text: Some(WideText::from_text("<a/>")), padding: Bytes::new() };
+    let section = SoapSection { reserved: 0, text: Some(WideText::from_text("<a/>")), padding: Padding::default() };
     message.soap = Some(SoapHeader { header: section.clone(), body: section });
     let mut script = Script::open_acceptor();
     script.comes(encode(&message));

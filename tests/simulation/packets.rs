@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use mqbridge::mqqb::Moment;
 use mqbridge::mqqb::wire::{
-    AckRequest, BaseHeader, DeliveryMode, DirectField, Frame, Guid, MessageClass, MessageProperties, QueueField,
-    TransactionHeader, TxSequenceId, UserHeader, UserMessage, WideText,
+    AckRequest, BaseHeader, DeliveryMode, DirectField, Frame, Guid, MessageClass, MessageProperties, Padding,
+    QueueField, TransactionHeader, TxSequenceId, UserHeader, UserMessage, WideText,
 };
 
 /// Offset of `UserHeader.MessageID` in a packet.
@@ -38,7 +38,8 @@ impl Packets {
 
 /// A message with nothing special about it.
 pub(crate) fn message(delivery: DeliveryMode) -> UserMessage {
-    let destination = DirectField { name: WideText::from_text("OS:bridge01\\private$\\orders"), padding: Bytes::new() };
+    let destination =
+        DirectField { name: WideText::from_text("OS:bridge01\\private$\\orders"), padding: Padding::default() };
     UserMessage {
         base: BaseHeader { reserved: 0, flags: 3, time_to_reach_queue: BaseHeader::INFINITE },
         user: UserHeader {
@@ -68,7 +69,7 @@ pub(crate) fn message(delivery: DeliveryMode) -> UserMessage {
             label: Some(WideText::from_text("a")),
             extension: Bytes::new(),
             body: Bytes::from_static(b"hello"),
-            padding: Bytes::new(),
+            padding: Padding::default(),
         },
         debug: None,
         soap: None,
