@@ -11,10 +11,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mqbridge::store::{Depth, Enqueued, QueueId, SetAside, Store, StoreError};
-use store_media::{
-    Disk, NOW, Random, block_on, frames, id, message, options, put, read_all, stored, submit, submit_all,
-};
+use mqbridge::store::{Depth, Enqueued, QueueId, Store, StoreError};
+use store_media::{Disk, Random, block_on, frames, id, message, options, put, read_all, stored, submit, submit_all};
 
 fn memory() -> (Arc<Disk>, Store, QueueId) {
     let disk = Disk::new();
