@@ -102,7 +102,7 @@ fn print(delivery: &lapin::message::Delivery) {
     if let Some(kind) = properties.content_type() {
         println!("  content type {kind}");
     }
-    for (name, value) in properties.headers().iter().flat_map(|headers| headers.inner()) {
+    for (name, value) in properties.headers().iter().flat_map(FieldTable::inner) {
         println!("  {name:<20} {}", show(value));
     }
     println!("  body         {}", text(&delivery.data));

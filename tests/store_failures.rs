@@ -1,6 +1,7 @@
 //! Disks that fill up, fail and rot: the store says so, loses nothing that was acknowledged, and goes on when it can.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "it runs beside real peers, in real time")]
 
 mod store_media;
 

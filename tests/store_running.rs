@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "figures for whoever wants to see them")]
+#![allow(clippy::disallowed_methods, reason = "it runs beside real peers, in real time")]
 
 mod store_media;
 

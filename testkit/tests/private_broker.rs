@@ -1,5 +1,6 @@
 //! A private broker starts, breaks and goes as the tests that use it expect.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+#![allow(clippy::disallowed_methods, reason = "it runs beside real peers, in real time")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -64,6 +64,9 @@ fn every_malformed_packet_closes_its_session_with_one_line_that_names_the_field(
     assert!(bridge.stop().success());
 }
 
+/// What it is, whether the session is open before, what is sent, and what the reason says.
+type Case<'a> = (&'a str, bool, &'a dyn Fn(&mut Raw), &'a str);
+
 #[test]
 fn packets_at_the_wrong_time_close_the_session() {
     let site = site("");
@@ -80,7 +83,7 @@ fn packets_at_the_wrong_time_close_the_session() {
         raw.write(&establish);
         raw.write(&establish);
     };
-    let cases: [(&str, bool, &dyn Fn(&mut Raw), &str); 5] = [
+    let cases: [Case<'_>; 5] = [
         ("a message before the session is open", false, &user_first, "unexpected"),
         ("establish twice", false, &establish_twice, "unexpected"),
         ("another server", false, &|raw| raw.write(&wrong_server), "meant for queue manager"),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, ExchangeDeclareOptions, QueueBindOptions,
+    QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
@@ -69,7 +70,7 @@ impl Application {
             delivery.ack(BasicAckOptions::default()).await.unwrap();
             received.push(Received(delivery));
         }
-        self.channel.basic_cancel(consumer.tag(), Default::default()).await.unwrap();
+        self.channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await.unwrap();
     }
 }
 

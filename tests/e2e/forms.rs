@@ -83,7 +83,7 @@ fn rich(ordinal: u32, sent: u32) -> UserMessage {
 fn a_client_in_another_language_reads_properties_and_headers() {
     let uri = SharedBroker::uri().unwrap();
     let exchange = unique("forms");
-    let from = r#"queue = 'private$\rich'"#;
+    let from = r"queue = 'private$\rich'";
     let routes = format!(
         "[from]\n{from}\n[to]\nconnector = \"rabbit\"\nexchange = \"{exchange}\"\n\
          routing_key = \"{{queue}}.{{class}}.{{app_specific}}.{{sender_machine}}\"\n"

@@ -206,5 +206,5 @@ pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
 }
 
 fn show(lines: &[Value]) -> String {
-    lines.iter().rev().take(30).rev().map(|line| format!("{line}\n")).collect()
+    lines.iter().skip(lines.len().saturating_sub(30)).map(Value::to_string).collect::<Vec<_>>().join("\n")
 }

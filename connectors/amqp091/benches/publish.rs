@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p connector-amqp091`. Compare within one run: the machine's other work and the broker's mood change
 //! the rate, the processor time per message much less.
+#![allow(clippy::cast_precision_loss, reason = "figures are rounded")]
+#![allow(clippy::disallowed_methods, reason = "it runs beside real peers, in real time")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark stops at the first surprise and prints")]
 
 use std::collections::VecDeque;

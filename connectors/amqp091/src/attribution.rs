@@ -249,6 +249,7 @@ mod tests {
         to_confirm: Vec<usize>,
         // lapin: returns that wait, confirms with what they carry, and the one whose waker is yet to be called.
         waiting: VecDeque<usize>,
+        #[expect(clippy::option_option, reason = "confirmed or not, and then with a returned message or without")]
         confirmed: Vec<Option<Option<usize>>>,
         to_wake: Option<usize>,
         // The list of woken slots.

@@ -4,6 +4,7 @@
 //! then is a test of its own. A check panics when the connector breaks its promise.
 #![allow(clippy::panic, clippy::expect_used, reason = "a check fails by panicking")]
 #![allow(clippy::missing_panics_doc, reason = "the module's documentation says so once")]
+#![allow(clippy::disallowed_methods, reason = "it runs beside real peers, in real time")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
