@@ -24,8 +24,8 @@ pub use frame::{Frame, FrameCutter, MAX_PACKET_SIZE};
 pub use guid::{Guid, MessageId};
 pub use header::{
     AckRequest, AddressList, BaseHeader, DebugHeader, DirectField, ListElement, ListName, MessageProperties,
-    MultiQueueHeader, MultiQueueSignature, QueueField, SecurityHeader, SecurityItem, SenderId, SessionHeader,
-    SoapHeader, SoapSection, TransactionHeader, TxSequenceId, UserHeader,
+    MultiQueueHeader, MultiQueueSignature, QueueField, SecurityHeader, SecurityItem, SenderId, SessionHeader, SoapHeader,
+    SoapSection, TransactionHeader, TxSequenceId, UserHeader,
 };
 pub use internal::{ConnectionParameters, EstablishConnection, InternalHeader, OperatingSystem, SessionAck};
 pub use names::{DirectName, FormatName, FormatNameError, Protocol, QueuePath, QueueSuffix, SystemQueue};

@@ -1,8 +1,8 @@
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    BaseHeader, DebugHeader, FormatName, Frame, Malformed, MessageId, MessageProperties, MultiQueueHeader,
-    SecurityHeader, SessionHeader, SoapHeader, TransactionHeader, UserHeader,
+    BaseHeader, DebugHeader, Frame, FormatName, Malformed, MessageId, MessageProperties, MultiQueueHeader, SecurityHeader,
+    SessionHeader, SoapHeader, TransactionHeader, UserHeader,
 };
 
 /// A message (MS-MQMQ 2.2.20): an application's, an administration acknowledgment, or a transactional one
