@@ -286,6 +286,7 @@ fn a_duplicate_is_told_by_source_and_ordinal_within_its_batch_too() {
     assert_eq!(told, [false, true, false, false, true]);
     assert_eq!(frames(&read_all(&store, queue)), [b"a", b"b", b"c"]);
     assert_eq!(submit(&store, keyed(2, 7, "b")), Ok(Enqueued::Duplicate));
+    assert_eq!(store.commits(), commits + 1, "nothing has changed");
     stored(&submit(&store, keyed(2, 8, "d")));
     // Those without a key are told by other means.
     put(&store, message(queue, 3, "e"));

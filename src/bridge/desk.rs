@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use super::{Admission, Rejection};
 use crate::config::OnQuota;
 use crate::mqqb::wire::{DeliveryMode, UserKind};
@@ -31,6 +33,10 @@ struct Traces {
 }
 
 impl Reception for Desk {
+    fn ready(&self) -> BoxFuture<'static, ()> {
+        Box::pin(self.store.ready())
+    }
+
     fn receive(&self, arrival: Arrival, verdict: Verdict) {
         let Arrival { message, frame, peer } = arrival;
         if message.kind() != UserKind::Message {

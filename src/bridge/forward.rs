@@ -115,8 +115,7 @@ impl Forwarder {
             let refill = work.in_flight.is_empty() || room > window / 4;
             let mut read = 0;
             if refill {
-                let messages =
-                    work.reader.next(room, READ_BYTES).map_err(|error| Setback::Failed(error.to_string()))?;
+                let messages = self.read(work, room)?;
                 read = messages.len();
                 self.hand_over(work, outlet, messages).await;
                 if read == 0 && work.in_flight.is_empty() {
@@ -136,6 +135,23 @@ impl Forwarder {
                 gone = disconnected(&mut status), if work.in_flight.is_empty() => return Err(gone),
                 () = work.reader.wait(), if refill && work.in_flight.len() < window => {}
                 () = shutdown.requested() => return Ok(()),
+            }
+        }
+    }
+
+    /// The next messages. One that can't be read is passed over, and stays: it must not stop those behind it.
+    fn read(&self, work: &mut Work, room: usize) -> Result<Vec<StoredMessage>, Setback> {
+        loop {
+            match work.reader.next(room, READ_BYTES) {
+                Ok(messages) => return Ok(messages),
+                Err(StoreError::Unreadable { position, reason }) => {
+                    tracing::error!(
+                        event = "message_unreadable", route = %self.name(), position = %position, reason = %reason,
+                        "a stored message can't be read and is passed over; it stays in the store"
+                    );
+                    work.reader.skip(position);
+                }
+                Err(error) => return Err(Setback::Failed(error.to_string())),
             }
         }
     }

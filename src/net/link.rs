@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, BytesMut};
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -18,6 +19,9 @@ use crate::mqqb::wire::{FrameCutter, Guid};
 pub trait Reception: Send + Sync + 'static {
     /// A message came. Must be quick: the verdict may be given later, from anywhere.
     fn receive(&self, arrival: Arrival, verdict: Verdict);
+
+    /// Resolves when there is room for more: nothing is read from any connection before. Cancel safe.
+    fn ready(&self) -> BoxFuture<'static, ()>;
 }
 
 /// What every link is configured with.
@@ -204,7 +208,7 @@ impl Link {
                         return error.into();
                     }
                 }
-                read = read_some(reader, &mut self.input, room), if may_read => match read {
+                read = read_some(self.reception.ready(), reader, &mut self.input, room), if may_read => match read {
                     Ok(0) => return Ended::PeerClosed(!self.input.is_empty()),
                     Ok(count) if count == room => self.read_room = (2 * room).min(*READ_ROOM.end()),
                     Ok(_) => {}
@@ -402,7 +406,15 @@ impl Link {
 
 /// Reads what there is, `room` bytes at the most. Memory grows with what has come, never with what a packet claims: a
 /// claim costs the sender its bytes first. Cancel safe.
-async fn read_some(reader: &mut OwnedReadHalf, input: &mut BytesMut, room: usize) -> io::Result<usize> {
+async fn read_some(
+    ready: impl Future<Output = ()>,
+    reader: &mut OwnedReadHalf,
+    input: &mut BytesMut,
+    room: usize,
+) -> io::Result<usize> {
+    // Bytes first: a connection that is silent must not ask again and again.
+    reader.readable().await?;
+    ready.await;
     input.reserve(room);
     reader.read_buf(&mut (&mut *input).limit(room)).await
 }

@@ -4,7 +4,8 @@
 //! may count alike, so source and ordinal together are the key here. The lifetime is that of the timer of 3.1.2.8.
 //!
 //! A sender counts its messages one by one. So a row is a *run* of consecutive ordinals, and a steady sender costs
-//! one row, updated once per commit. A run ends after a minute, for a row expires as a whole, and last.
+//! one row, updated once per commit. A row expires as a whole: so a run ends after a minute, and a message that is
+//! repeated later leaves its run.
 //!
 //! The whole table is held in memory too; the rows that a batch changes are written in its transaction.
 
@@ -14,7 +15,7 @@ use crate::mqqb::wire::{Guid, MessageId};
 
 use super::schema::{HistoryKey, HistoryRow};
 
-/// A run takes no more ordinals when it is older: seconds.
+/// All of a run were last seen within so many seconds.
 const RUN_LIFETIME: u64 = 60;
 
 /// The table in memory.
@@ -58,7 +59,8 @@ impl History {
     pub(super) fn load(&mut self, key: &HistoryKey, row: &HistoryRow) {
         let (source, first) = decode_key(key);
         let (last, first_seen, last_seen) = decode_row(row);
-        self.begin(source, first, Run { last, first_seen, last_seen, serial: self.next_serial });
+        self.begin(source, first, Run { last, first_seen, last_seen, serial: 0 });
+        self.changed.remove(&(source, first));
     }
 
     /// Whether the message was seen within the lifetime before `now`; a repeated one lives on from now.
@@ -68,12 +70,21 @@ impl History {
         if run.last < id.ordinal || run.last_seen.saturating_add(self.lifetime) < now {
             return false;
         }
-        if run.last_seen < now {
-            let first = *first;
-            self.by_age.remove(&(run.last_seen, run.serial));
-            run.last_seen = now;
-            self.by_age.insert((now, run.serial), (id.source, first));
-            self.changed.insert((id.source, first));
+        let (first, run) = (*first, *run);
+        if run.is_young(now) {
+            if run.last_seen < now {
+                self.touch(id.source, first, now);
+            }
+        } else {
+            // The others of the run do not live on with it.
+            self.forget(id.source, first);
+            if first < id.ordinal {
+                self.begin(id.source, first, Run { last: id.ordinal - 1, ..run });
+            }
+            if id.ordinal < run.last {
+                self.begin(id.source, id.ordinal + 1, run);
+            }
+            self.remember(id, now);
         }
         true
     }
@@ -82,23 +93,19 @@ impl History {
     pub(super) fn remember(&mut self, id: MessageId, now: u64) {
         let before = self.runs.get_mut(&id.source).and_then(|runs| runs.range_mut(..=id.ordinal).next_back());
         match before {
-            Some((first, run)) if run.continues_with(id.ordinal, now) => {
-                let first = *first;
-                if run.last_seen < now {
-                    self.by_age.remove(&(run.last_seen, run.serial));
-                    run.last_seen = now;
-                    self.by_age.insert((now, run.serial), (id.source, first));
-                }
+            Some((first, run)) if run.last.checked_add(1) == Some(id.ordinal) && run.is_young(now) => {
                 run.last = id.ordinal;
-                self.changed.insert((id.source, first));
-            }
-            Some((first, run)) if run.last >= id.ordinal => {
-                // It has expired, and its row is still there: the message may be in the middle of it.
                 let first = *first;
-                self.forget(id.source, first);
-                self.begin_changed(id, now);
+                self.touch(id.source, first, now);
             }
-            _ => self.begin_changed(id, now),
+            before => {
+                // It may be in the middle of a run that has expired, and is still there.
+                let expired = before.filter(|(_, run)| run.last >= id.ordinal).map(|(first, _)| *first);
+                if let Some(first) = expired {
+                    self.forget(id.source, first);
+                }
+                self.begin(id.source, id.ordinal, Run { last: id.ordinal, first_seen: now, last_seen: now, serial: 0 });
+            }
         }
         while self.by_age.len() > self.limit {
             self.forget_oldest();
@@ -131,16 +138,23 @@ impl History {
         self.changed.clear();
     }
 
-    fn begin_changed(&mut self, id: MessageId, now: u64) {
-        let run = Run { last: id.ordinal, first_seen: now, last_seen: now, serial: self.next_serial };
-        self.begin(id.source, id.ordinal, run);
-        self.changed.insert((id.source, id.ordinal));
+    /// A run has changed, and was last seen now.
+    fn touch(&mut self, source: Guid, first: u32, now: u64) {
+        let Some(run) = self.runs.get_mut(&source).and_then(|runs| runs.get_mut(&first)) else { return };
+        if run.last_seen < now {
+            self.by_age.remove(&(run.last_seen, run.serial));
+            run.last_seen = now;
+            self.by_age.insert((now, run.serial), (source, first));
+        }
+        self.changed.insert((source, first));
     }
 
     fn begin(&mut self, source: Guid, first: u32, run: Run) {
+        let run = Run { serial: self.next_serial, ..run };
         self.next_serial += 1;
         self.by_age.insert((run.last_seen, run.serial), (source, first));
         self.runs.entry(source).or_default().insert(first, run);
+        self.changed.insert((source, first));
     }
 
     fn forget_oldest(&mut self) {
@@ -163,8 +177,9 @@ impl History {
 }
 
 impl Run {
-    fn continues_with(&self, ordinal: u32, now: u64) -> bool {
-        self.last.checked_add(1) == Some(ordinal) && now.saturating_sub(self.first_seen) <= RUN_LIFETIME
+    /// Whether what is seen now may still be of the run.
+    fn is_young(&self, now: u64) -> bool {
+        now.saturating_sub(self.first_seen) <= RUN_LIFETIME
     }
 
     fn encode(&self) -> HistoryRow {
@@ -258,6 +273,23 @@ mod tests {
         assert_eq!(history.expire(2001 + LIFETIME), 1);
         assert!(!history.recall(id(1, 1), 2000));
         assert!(history.runs.is_empty() && history.by_age.is_empty());
+    }
+
+    #[test]
+    fn a_repeated_message_does_not_keep_its_neighbours() {
+        let mut history = History::new(LIFETIME, 100);
+        for ordinal in 1..=9 {
+            see(&mut history, id(1, ordinal), 0);
+        }
+        // Again and again, and those that come with it.
+        for time in (30..=LIFETIME).step_by(30) {
+            assert!(see(&mut history, id(1, 4), time));
+            assert!(see(&mut history, id(1, 5), time));
+            assert!(rows(&history) <= 4, "{}", rows(&history));
+        }
+        let later = LIFETIME + RUN_LIFETIME + 1;
+        let known: Vec<u32> = (1..=9).filter(|ordinal| history.recall(id(1, *ordinal), later)).collect();
+        assert_eq!(known, [4, 5]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the store promises to those who wait, to those beside it, and about its beginning and end.
+//! How the store lives: opening and closing, one writer with readers beside it, waiting and being woken.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "figures for whoever wants to see them")]
