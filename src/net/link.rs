@@ -31,7 +31,7 @@ pub struct LinkSettings {
     pub session: SessionSettings,
     /// The largest packet.
     pub max_packet: u32,
-    /// A packet that has begun must be complete after this, and [`SLOWEST_RATE`] besides.
+    /// A packet that has begun must be complete after this, and a second more for each 8 KiB of it.
     pub slow_sender_timeout: Duration,
 }
 
