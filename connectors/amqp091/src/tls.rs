@@ -12,13 +12,13 @@ use crate::error::ConnectError;
 pub(crate) async fn connector(files: &TlsFiles) -> Result<RustlsConnector, ConnectError> {
     let mut roots = RustlsConnectorConfig::default();
     match &files.ca_file {
-        Some(path) => roots.add_parsable_certificates(certificates(path, read(path).await?)?),
+        Some(path) => roots.add_parsable_certificates(certificates(path, &read(path).await?)?),
         None => roots = roots.with_native_certs().map_err(ConnectError::Certificates)?,
     }
     let (Some(cert_file), Some(key_file)) = (&files.cert_file, &files.key_file) else {
         return roots.connector_with_no_client_auth().map_err(ConnectError::Certificates);
     };
-    let chain = certificates(cert_file, read(cert_file).await?)?;
+    let chain = certificates(cert_file, &read(cert_file).await?)?;
     let key = PrivateKeyDer::from_pem_slice(&read(key_file).await?)
         .map_err(|error| unusable(key_file, "private key", error.to_string()))?;
     roots.connector_with_single_cert(chain, key).map_err(ConnectError::Certificates)
@@ -28,9 +28,9 @@ async fn read(path: &Path) -> Result<Vec<u8>, ConnectError> {
     tokio::fs::read(path).await.map_err(|source| ConnectError::File { path: path.to_owned(), source })
 }
 
-fn certificates(path: &Path, pem: Vec<u8>) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
     const WHAT: &str = "certificate";
-    let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+    let found: Vec<_> = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, _>>()
         .map_err(|error| unusable(path, WHAT, error.to_string()))?;
     if found.is_empty() {
