@@ -182,6 +182,7 @@ fn feed_one(feed: Arc<Feed>) {
         received_at: 1_700_000_000,
         duplicate_key: Some(id),
         queue_quota: u64::MAX,
+        stream: None,
     };
     let store = feed.store.clone();
     store.submit(message, move |result| {
@@ -226,6 +227,7 @@ fn steady(store: &Store, queue: QueueId, batch: usize, rounds: usize) {
                     received_at: 1_700_000_000,
                     duplicate_key: Some(MessageId { source: Guid::from_wire([8; 16]), ordinal }),
                     queue_quota: u64::MAX,
+                    stream: None,
                 };
                 let stored = stored.clone();
                 store.submit(message, move |result| {

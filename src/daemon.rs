@@ -46,6 +46,9 @@ pub enum DaemonError {
         /// What is wrong.
         why: String,
     },
+    /// A part of the bridge has ended although nobody stopped it.
+    #[error("the {0} has ended by itself; this is a defect, please report it. Nothing that was acknowledged is lost")]
+    Lost(&'static str),
     /// The operating system.
     #[error("{what}: {source}")]
     System {
@@ -60,6 +63,14 @@ pub enum DaemonError {
 const HISTORY_LIFETIME: Duration = Duration::from_mins(30);
 /// Runs of message ids that are remembered: a few megabytes at the most.
 const HISTORY_ROWS: usize = 200_000;
+
+/// The store, in the state directory.
+pub const STORE_FILE: &str = "store.redb";
+
+/// How the store is opened.
+pub const fn store_options(config: &Config) -> StoreOptions {
+    StoreOptions { quota: config.store.quota, history_lifetime: HISTORY_LIFETIME, history_rows: HISTORY_ROWS }
+}
 
 /// Runs a bridge until SIGTERM or SIGINT.
 pub fn run(config: Config, log: &LogHandle, make_connector: MakeConnector) -> Result<(), DaemonError> {
@@ -92,9 +103,15 @@ async fn serve(config: Config, log: &LogHandle, make_connector: MakeConnector) -
     for warning in config.inspect().warnings() {
         tracing::warn!(event = "config_warning", reason = %warning, "the configuration may not mean what it says");
     }
-    let options =
-        StoreOptions { quota: config.store.quota, history_lifetime: HISTORY_LIFETIME, history_rows: HISTORY_ROWS };
-    let store = Store::open(&manager.state_dir.join("store.redb"), options)?;
+    let store_file = manager.state_dir.join(STORE_FILE);
+    if !made.identity && std::fs::metadata(&store_file).map_or(true, |file| file.len() == 0) {
+        tracing::warn!(
+            event = "store_made", file = %store_file.display(),
+            "there is an identity without its store, and an empty store is made: messages that waited in the old one are gone"
+        );
+    }
+    let options = store_options(&config);
+    let store = Store::open(&store_file, options)?;
     let mut connectors = BTreeMap::new();
     for (name, connector) in &config.connectors {
         let made = make_connector(name, connector).map_err(|why| DaemonError::Connector { name: name.clone(), why })?;
@@ -109,7 +126,7 @@ async fn serve(config: Config, log: &LogHandle, make_connector: MakeConnector) -
     let (stopped, stop) = StopSwitch::new();
     let clock = Clock::start();
     let parts = Parts { config, guid: identity.guid, store, connectors, clock, chance: rand::random::<f64> };
-    let bridge = Bridge::start(parts).await?;
+    let mut bridge = Bridge::start(parts).await?;
     let view = bridge.view();
     let mut around = tokio::task::JoinSet::new();
     around.spawn(control.run(Arc::clone(&view), stop.clone()));
@@ -121,6 +138,7 @@ async fn serve(config: Config, log: &LogHandle, make_connector: MakeConnector) -
     tokio::select! {
         () = signals.next() => {}
         () = settle => {}
+        part = bridge.lost() => return Err(DaemonError::Lost(part)),
     }
     // A second signal ends the process at once: what was acknowledged is on disk.
     let result = tokio::select! {

@@ -21,7 +21,7 @@ use connector_api::{Address, Connector, Message, Value};
 use mqbridge::bridge::{Bridge, Parts};
 use mqbridge::mqqb::session::{SendToken, SessionSettings};
 use mqbridge::mqqb::wire::{DeliveryMode, DirectField, Guid, MessageId, QueueField, UserMessage, WideText};
-use mqbridge::net::{Clock, dial};
+use mqbridge::net::{Clock, Dialed, dial};
 use mqbridge::store::{Store, StoreOptions};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,6 +31,7 @@ struct Site {
     directory: tempfile::TempDir,
     system: MemorySystem,
     options: &'static str,
+    quota: &'static str,
 }
 
 struct Running {
@@ -40,7 +41,7 @@ struct Running {
 
 impl Site {
     fn new(options: &'static str) -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), system: MemorySystem::new(), options }
+        Self { directory: tempfile::tempdir().unwrap(), system: MemorySystem::new(), options, quota: "" }
     }
 
     fn path(&self) -> &Path {
@@ -58,8 +59,8 @@ impl Site {
         let process = "[queue_manager]\nname = \"bridge01\"\nstate_dir = \"state\"\nlisten = [\"127.0.0.1:0\"]\nping = []\n\
                        clock_skew = \"0s\"\n[connectors.memory]\ntype = \"amqp091\"\nuris = [\"amqp://127.0.0.1\"]\n";
         let route = format!(
-            "[from]\nqueue = 'private$\\orders'\n[to]\nconnector = \"memory\"\nexchange = \"orders\"\nrouting_key = \"x\"\n{}",
-            self.options
+            "[from]\nqueue = 'private$\\orders'\n{}\n[to]\nconnector = \"memory\"\nexchange = \"orders\"\nrouting_key = \"x\"\n{}",
+            self.quota, self.options
         );
         std::fs::write(self.path().join("mqbridge.toml"), process).unwrap();
         std::fs::write(routes.join("orders.toml"), route).unwrap();
@@ -120,14 +121,7 @@ impl Running {
     }
 
     async fn send_each(&self, messages: impl IntoIterator<Item = UserMessage>) {
-        let settings = SessionSettings {
-            local: Guid::from_random([2; 16]),
-            window: 64,
-            ack_timeout: Duration::from_secs(20),
-            initialization_timeout: Duration::from_mins(1),
-            cleanup_timeout: Duration::from_mins(5),
-        };
-        let mut dialed = dial(Clock::start(), &[self.address], Guid::NULL, settings, PATIENCE).await.unwrap();
+        let mut dialed = self.dial().await;
         for message in messages {
             let mut packet = BytesMut::new();
             message.encode(&mut packet).unwrap();
@@ -140,6 +134,28 @@ impl Running {
             dialed.acknowledged().await.unwrap();
         }
         dialed.close().await;
+    }
+
+    /// Hands all of them over before any is acknowledged, and waits until the bridge has closed the session.
+    async fn try_send_at_once(&self, messages: &[UserMessage]) {
+        let mut dialed = self.dial().await;
+        for message in messages {
+            let mut packet = BytesMut::new();
+            message.encode(&mut packet).unwrap();
+            dialed.send(SendToken(0), packet.freeze(), true).unwrap();
+        }
+        while dialed.acknowledged().await.is_ok() {}
+    }
+
+    async fn dial(&self) -> Dialed {
+        let settings = SessionSettings {
+            local: Guid::from_random([2; 16]),
+            window: 64,
+            ack_timeout: Duration::from_secs(20),
+            initialization_timeout: Duration::from_mins(1),
+            cleanup_timeout: Duration::from_mins(5),
+        };
+        dial(Clock::start(), &[self.address], Guid::NULL, settings, PATIENCE).await.unwrap()
     }
 
     fn waiting(&self) -> u64 {
@@ -343,5 +359,25 @@ async fn a_stop_waits_for_the_confirms_that_are_owed() {
     let running = site.start().await;
     assert_eq!(running.waiting(), 0);
     assert_eq!(site.arrived().len(), 20);
+    running.bridge.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn behind_a_message_that_could_not_be_stored_nothing_of_its_session_is() {
+    let site = Site { quota: "quota = \"1 MiB\"", ..Site::new("") };
+    site.system.disconnect("not yet");
+    let running = site.start().await;
+    let large = |ordinal| {
+        let mut message = message(ordinal);
+        message.properties.body = vec![7; 600_000].into();
+        message
+    };
+    let messages = [large(1), large(2), message(3), message(4)];
+    running.try_send_at_once(&messages).await;
+    assert_eq!(running.waiting(), 1, "the second did not fit, and those behind it must not overtake it");
+    site.system.reconnect();
+    running.wait_until_empty().await;
+    running.send_each(messages).await;
+    assert_eq!(ordinals(&site.wait_for(4).await), [1, 2, 3, 4]);
     running.bridge.stop().await.unwrap();
 }

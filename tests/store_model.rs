@@ -179,6 +179,7 @@ impl Model {
                 received_at: self.now,
                 duplicate_key: new.key.map(|(source, ordinal)| id(source, ordinal)),
                 queue_quota: QUEUE_QUOTA,
+                stream: None,
             })
             .collect();
         let outcomes = submit_together(self.store(), messages.clone());

@@ -181,6 +181,17 @@ impl Bridge {
         Arc::clone(&self.view)
     }
 
+    /// Waits for a part of the bridge to end without having been stopped, which only a defect can bring about, and names
+    /// it. Whoever runs the bridge had better end then: it would look alive and not forward. Cancel safe.
+    pub async fn lost(&mut self) -> &'static str {
+        tokio::select! {
+            Some(_) = self.net.join_next() => "listener",
+            Some(_) = self.forwarders.join_next() => "forwarder",
+            Some(_) = self.summary.join_next() => "summary",
+            else => std::future::pending().await,
+        }
+    }
+
     /// Stops: closes the ports and the sessions, waits for the confirms that are owed, closes the connectors and the
     /// store. Bounded by the configured shutdown time-out.
     pub async fn stop(mut self) -> Result<(), StoreError> {

@@ -5,12 +5,12 @@ use futures_util::future::BoxFuture;
 use super::{Admission, Rejection};
 use crate::config::OnQuota;
 use crate::mqqb::wire::{DeliveryMode, UserKind};
-use crate::net::{Arrival, Clock, Peer, Reception, Verdict};
-use crate::store::{Enqueued, NewMessage, Store, StoreError};
+use crate::net::{Arrival, Clock, Intake, Peer, Reception, Verdict};
+use crate::store::{Enqueued, NewMessage, Store, StoreError, Stream};
 use crate::telemetry::{Counters, Kind};
 
 /// Where messages arrive: each one is judged, stored when it is admitted, and answered for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Desk {
     admission: Arc<Admission>,
     store: Store,
@@ -37,7 +37,26 @@ impl Reception for Desk {
         Box::pin(self.store.ready())
     }
 
-    fn receive(&self, arrival: Arrival, verdict: Verdict) {
+    fn begin(&self) -> Box<dyn Intake> {
+        Box::new(Window { desk: self.clone(), stream: Stream::new() })
+    }
+}
+
+/// The desk for one session. Once a message of it could not be stored, none behind it is: order holds within a session,
+/// and the sender sends all of them again.
+struct Window {
+    desk: Desk,
+    stream: Stream,
+}
+
+impl Intake for Window {
+    fn receive(&mut self, arrival: Arrival, verdict: Verdict) {
+        self.desk.receive(arrival, verdict, &self.stream);
+    }
+}
+
+impl Desk {
+    fn receive(&self, arrival: Arrival, verdict: Verdict, stream: &Stream) {
         let Arrival { message, frame, peer } = arrival;
         if message.kind() != UserKind::Message {
             tracing::debug!(
@@ -69,6 +88,10 @@ impl Reception for Desk {
             received_at: now,
             duplicate_key: Some(message.id()),
             queue_quota: route.config.from.quota,
+            stream: Some(match route.config.from.on_quota {
+                OnQuota::Hold => stream.clone(),
+                OnQuota::Refuse => stream.passing_full_queues(),
+            }),
         };
         let traces = tracing::enabled!(tracing::Level::DEBUG).then(|| Traces::of(&message, peer));
         let counters = Arc::clone(&self.counters);
@@ -94,6 +117,11 @@ impl Reception for Desk {
                 let traces = Traces { peer, id, destination: route.config.from.queue.to_string() };
                 refuse(&counters, &route.config.name, &traces, &rejection);
                 verdict.rejected();
+            }
+            // The first that could not be stored has said why.
+            Err(StoreError::Interrupted) => {
+                route.counters.held();
+                verdict.hold(StoreError::Interrupted.to_string());
             }
             Err(error) => {
                 route.counters.held();

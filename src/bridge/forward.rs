@@ -29,8 +29,13 @@ pub(super) struct Forwarder {
     pub(super) chance: fn() -> f64,
 }
 
+/// Bytes of messages that a route has on their way, whatever their number.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes read from the store at once, whatever their number.
 const READ_BYTES: usize = 4 * 1024 * 1024;
+
+/// Messages of a removal that is tried again.
+const PIECE: usize = 32;
 
 /// What a forwarder knows besides the store.
 struct Work {
@@ -112,10 +117,14 @@ impl Forwarder {
             }
             // A few large bursts cost the connector less than many small ones.
             let room = window - work.in_flight.len().min(window);
-            let refill = work.in_flight.is_empty() || room > window / 4;
+            let bytes = MOST_BYTES.saturating_sub(work.in_flight.bytes());
+            let refill = work.in_flight.is_empty() || (room > window / 4 && bytes > MOST_BYTES / 4);
             let mut read = 0;
             if refill {
-                let messages = self.read(work, room)?;
+                let messages = match self.read(work, room, bytes.min(READ_BYTES)) {
+                    Ok(messages) => messages,
+                    Err(error) => return Err(self.drained(work, Setback::Failed(error.to_string())).await),
+                };
                 read = messages.len();
                 self.hand_over(work, outlet, messages).await;
                 if read == 0 && work.in_flight.is_empty() {
@@ -140,9 +149,9 @@ impl Forwarder {
     }
 
     /// The next messages. One that can't be read is passed over, and stays: it must not stop those behind it.
-    fn read(&self, work: &mut Work, room: usize) -> Result<Vec<StoredMessage>, Setback> {
+    fn read(&self, work: &mut Work, room: usize, bytes: usize) -> Result<Vec<StoredMessage>, StoreError> {
         loop {
-            match work.reader.next(room, READ_BYTES) {
+            match work.reader.next(room, bytes) {
                 Ok(messages) => return Ok(messages),
                 Err(StoreError::Unreadable { position, reason }) => {
                     tracing::error!(
@@ -151,7 +160,7 @@ impl Forwarder {
                     );
                     work.reader.skip(position);
                 }
-                Err(error) => return Err(Setback::Failed(error.to_string())),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -177,7 +186,7 @@ impl Forwarder {
             match to_amqp(&message, &self.route, now, repeated) {
                 Ok(translated) => {
                     burst.push(translated);
-                    tickets.push(Ticket { position, id });
+                    tickets.push(Ticket { position, id, size: stored.frame.len() });
                 }
                 Err(untranslatable) => {
                     let class = match untranslatable {
@@ -196,19 +205,25 @@ impl Forwarder {
     }
 
     async fn on_delivered(&self, work: &mut Work, delivered: Vec<Delivered>) -> Result<(), Setback> {
-        let mut setback = self.book(work, delivered).await;
-        if setback.is_some() {
-            // The window drains first, so that what is published again comes behind everything published before.
-            while !work.in_flight.is_empty() {
-                let rest = work.in_flight.settled().await;
-                let later = self.book(work, rest).await;
-                setback = setback.or(later);
+        match self.book(work, delivered).await {
+            Some(setback) => Err(self.drained(work, setback).await),
+            None => {
+                work.backoff.reset();
+                self.states.set(self.name(), RouteState::Forwarding);
+                Ok(())
             }
-        } else {
-            work.backoff.reset();
-            self.states.set(self.name(), RouteState::Forwarding);
         }
-        setback.map_or(Ok(()), Err)
+    }
+
+    /// The window drains before anything is done about a setback, so that what is published again comes behind
+    /// everything that was published before.
+    async fn drained(&self, work: &mut Work, setback: Setback) -> Setback {
+        while !work.in_flight.is_empty() {
+            let rest = work.in_flight.settled().await;
+            // The first reason is the one that counts.
+            let _ = self.book(work, rest).await;
+        }
+        setback
     }
 
     /// Removes what is confirmed, sets aside what is refused, and returns the first reason to stop.
@@ -272,12 +287,16 @@ impl Forwarder {
                     event = "removal_failed", route = %self.name(), count = positions.len(), reason = %error,
                     "confirmed messages could not be removed from the store yet"
                 );
-                let (store, clock, queue) = (self.store.clone(), self.clock, self.route.queue);
-                work.removals.running.push(Box::pin(async move {
-                    clock.sleep(Duration::from_secs(1)).await;
-                    let result = store.remove(queue, positions.clone()).await;
-                    (positions, result)
-                }));
+                // In small pieces: on a full disk a small one may go through, and makes room for the next.
+                for piece in positions.chunks(PIECE) {
+                    let (store, clock, queue) = (self.store.clone(), self.clock, self.route.queue);
+                    let piece = piece.to_vec();
+                    work.removals.running.push(Box::pin(async move {
+                        clock.sleep(Duration::from_secs(1)).await;
+                        let result = store.remove(queue, piece.clone()).await;
+                        (piece, result)
+                    }));
+                }
             }
         }
     }

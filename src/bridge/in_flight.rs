@@ -12,6 +12,7 @@ use crate::store::Position;
 #[derive(Default)]
 pub(super) struct InFlight {
     settlements: FuturesOrdered<Tagged>,
+    bytes: usize,
 }
 
 /// How the delivery of one message ended.
@@ -26,6 +27,7 @@ pub(super) struct Delivered {
 pub(super) struct Ticket {
     pub(super) position: Position,
     pub(super) id: MessageId,
+    pub(super) size: usize,
 }
 
 struct Tagged {
@@ -51,7 +53,13 @@ impl InFlight {
         self.settlements.is_empty()
     }
 
+    /// Bytes of the packets on their way.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn push(&mut self, ticket: Ticket, settlement: Settlement) {
+        self.bytes += ticket.size;
         self.settlements.push_back(Tagged { ticket, settlement });
     }
 
@@ -61,6 +69,7 @@ impl InFlight {
         std::future::poll_fn(|context| {
             let mut settled = Vec::new();
             while let Poll::Ready(Some(delivered)) = Pin::new(&mut self.settlements).poll_next(context) {
+                self.bytes -= delivered.ticket.size;
                 settled.push(delivered);
             }
             if settled.is_empty() { Poll::Pending } else { Poll::Ready(settled) }

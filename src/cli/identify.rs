@@ -1,6 +1,8 @@
 use std::io::Write;
 
+use crate::daemon::{STORE_FILE, store_options};
 use crate::identity::{Identity, IdentityCard, IdentityError, Made};
+use crate::store::Store;
 
 use super::verify::load;
 use super::{ConfigArgs, Exit, JsonArgs, Surroundings};
@@ -22,6 +24,14 @@ pub fn init(args: &ConfigArgs, surroundings: &mut Surroundings<'_>) -> Exit {
     let Made { identity: new_identity, key: new_key } = made;
     let _ = writeln!(surroundings.out, "{} identity {} in {}", done(new_identity), identity.guid, state_dir.display());
     let _ = writeln!(surroundings.out, "{} key {}", done(new_key), identity.key_file.display());
+    // A store that is missing later is then known to have been lost.
+    let store = state_dir.join(STORE_FILE);
+    let new_store = !store.exists();
+    if new_store && let Err(error) = Store::open(&store, store_options(&config)) {
+        let _ = writeln!(surroundings.err, "mqbridge: {error}");
+        return Exit::Failed;
+    }
+    let _ = writeln!(surroundings.out, "{} store {}", done(new_store), store.display());
     Exit::Done
 }
 

@@ -13,15 +13,21 @@ use super::sessions::Seat;
 use super::{Arrival, Clock, Peer, Sessions, Stop};
 use crate::mqqb::Moment;
 use crate::mqqb::session::{CloseCause, Event, Receipt, Session, SessionSettings, Settled};
-use crate::mqqb::wire::{FrameCutter, Guid};
+use crate::mqqb::wire::{EstablishConnection, FrameCutter, Guid};
 
 /// What happens to the messages that come in. Implemented by the bridge.
 pub trait Reception: Send + Sync + 'static {
-    /// A message came. Must be quick: the verdict may be given later, from anywhere.
-    fn receive(&self, arrival: Arrival, verdict: Verdict);
+    /// A session has begun: its messages are received by what this gives.
+    fn begin(&self) -> Box<dyn Intake>;
 
     /// Resolves when there is room for more: nothing is read from any connection before. Cancel safe.
     fn ready(&self) -> BoxFuture<'static, ()>;
+}
+
+/// What happens to the messages of one session.
+pub trait Intake: Send {
+    /// A message came, after all those that came before. Must be quick: the verdict may be given later, from anywhere.
+    fn receive(&mut self, arrival: Arrival, verdict: Verdict);
 }
 
 /// What every link is configured with.
@@ -101,6 +107,7 @@ pub(super) struct Link {
     session: Session,
     cutter: FrameCutter,
     reception: Arc<dyn Reception>,
+    intake: Box<dyn Intake>,
     peer: Peer,
     seat: Seat,
     input: BytesMut,
@@ -158,7 +165,9 @@ impl Link {
             clock,
             settings,
             session: Session::acceptor(settings.session, now),
-            cutter: FrameCutter::new(settings.max_packet),
+            // Until the session is open nothing comes that is larger than the packet that opens it.
+            cutter: FrameCutter::new(EstablishConnection::PACKET_SIZE as u32),
+            intake: reception.begin(),
             reception,
             peer,
             seat: sessions.admit(),
@@ -260,7 +269,7 @@ impl Link {
                 self.unsettled.messages += 1;
                 self.unsettled.bytes += size;
                 let verdict = Verdict { told: Some((receipt, size)), to: self.told.0.clone() };
-                self.reception.receive(Arrival { message, frame, peer: self.peer }, verdict);
+                self.intake.receive(Arrival { message, frame, peer: self.peer }, verdict);
             }
             Event::Closed(cause) => {
                 while let Some(bytes) = self.session.poll_transmit() {
@@ -276,6 +285,7 @@ impl Link {
 
     fn on_opened(&mut self, remote: Guid) {
         self.progress = Progress::Open;
+        self.cutter = FrameCutter::new(self.settings.max_packet);
         self.peer.queue_manager = remote;
         let twin = self.seat.open(self.peer, self.clock.now());
         tracing::info!(event = "session_opened", peer = %self.peer, source_machine = %remote, "a session is open");

@@ -74,6 +74,7 @@ impl Listener {
                     }
                     Err(error) => {
                         tracing::warn!(event = "accept_failed", reason = %error, "a connection could not be accepted");
+                        sessions.make_room();
                         clock.sleep(ACCEPT_PAUSE).await;
                     }
                 },

@@ -13,7 +13,7 @@ mod stop;
 
 pub use clock::Clock;
 pub use dialer::{DialError, Dialed, dial};
-pub use link::{LinkSettings, Reception, Verdict};
+pub use link::{Intake, LinkSettings, Reception, Verdict};
 pub use listener::{ListenError, Listener};
 pub use ping::PingResponder;
 pub use reception::{Arrival, Peer};

@@ -22,6 +22,14 @@ struct State {
     open: BTreeMap<u64, SessionReport>,
 }
 
+impl State {
+    fn evict_oldest(&mut self) {
+        if let Some((_, oldest)) = self.pending.pop_first() {
+            oldest.notify_one();
+        }
+    }
+}
+
 /// One open session, for `status`.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionReport {
@@ -66,10 +74,8 @@ impl Sessions {
     /// of them is sent away: whoever connects and speaks at once gets in, however many connect and stay silent.
     pub(super) fn admit(&self) -> Seat {
         let mut state = self.locked();
-        if state.pending.len() >= self.max
-            && let Some((_, oldest)) = state.pending.pop_first()
-        {
-            oldest.notify_one();
+        if state.pending.len() >= self.max {
+            state.evict_oldest();
         }
         let number = state.next;
         state.next += 1;
@@ -77,6 +83,11 @@ impl Sessions {
         state.pending.insert(number, Arc::clone(&evicted));
         drop(state);
         Seat { sessions: self.clone(), number, evicted }
+    }
+
+    /// Sends the oldest connection without a handshake away: the system has no room for another.
+    pub(super) fn make_room(&self) {
+        self.locked().evict_oldest();
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, State> {

@@ -25,8 +25,17 @@ pub(super) struct Books {
     pub(super) history: History,
     /// Bytes that all queues together may hold.
     pub(super) quota: u64,
+    /// What the volume has left, as far as that can be known.
+    pub(super) volume: Option<Volume>,
     /// Messages that arrived before may have been published before.
     pub(super) repeated_below: u64,
+}
+
+/// Space on the volume of the store. Removals need some too: what is reserved is not given to messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Volume {
+    pub(super) free: u64,
+    pub(super) reserve: u64,
 }
 
 impl Books {
@@ -59,7 +68,12 @@ impl Request {
     /// Tells whoever asked that nothing was done, or that it is not known to be on disk.
     pub(super) fn fail(self, error: StoreError) {
         match self {
-            Self::Store { done, .. } => done(Err(error)),
+            Self::Store { message, done } => {
+                if let Some(stream) = &message.stream {
+                    stream.break_off();
+                }
+                done(Err(error));
+            }
             Self::Remove { done, .. } | Self::Move { done, .. } => done(Err(error)),
             Self::OpenQueue { done, .. } => done(Err(error)),
             Self::Expire { done, .. } => done(Err(error)),
@@ -88,7 +102,7 @@ pub(super) fn apply(
     let mut outcomes = Vec::with_capacity(requests.len());
     for request in requests {
         outcomes.push(match request {
-            Request::Store { message, .. } => Outcome::Store(batch.store(message)),
+            Request::Store { message, .. } => Outcome::Store(batch.store_in_stream(message)),
             Request::Remove { queue, positions, .. } => {
                 batch.remove(*queue, positions)?;
                 Outcome::Done(Ok(()))
@@ -120,8 +134,26 @@ struct Batch<'t, 'r> {
 }
 
 impl<'r> Batch<'_, 'r> {
+    /// Nothing of a stream is stored behind a gap.
+    fn store_in_stream(&mut self, message: &'r NewMessage) -> Result<Enqueued, StoreError> {
+        let Some(stream) = &message.stream else { return self.store(message) };
+        if stream.is_broken() {
+            return Err(StoreError::Interrupted);
+        }
+        let result = self.store(message);
+        let breaks = match &result {
+            Ok(_) => false,
+            Err(StoreError::QueueFull { .. }) => !stream.passes_full_queues,
+            Err(_) => true,
+        };
+        if breaks {
+            stream.break_off();
+        }
+        result
+    }
+
     fn store(&mut self, message: &'r NewMessage) -> Result<Enqueued, StoreError> {
-        let Books { ledger, history, quota, .. } = &mut *self.books;
+        let Books { ledger, history, quota, volume, .. } = &mut *self.books;
         let account = ledger.account(message.queue).ok_or(StoreError::NoSuchQueue(message.queue))?;
         if let Some(id) = message.duplicate_key
             && history.recall(id, message.received_at)
@@ -131,6 +163,14 @@ impl<'r> Batch<'_, 'r> {
         let length = u32::try_from(message.frame.len())
             .map_err(|_| StoreError::Disk(format!("a frame of {} bytes is too long", message.frame.len())))?;
         let bytes = u64::from(length);
+        if let Some(Volume { free, reserve }) = volume {
+            // Pages, copies of the tree and what else goes with a message take as much again.
+            let left = free.saturating_sub(2 * bytes);
+            if left < *reserve {
+                return Err(StoreError::VolumeFull { free: *free, reserve: *reserve });
+            }
+            *free = left;
+        }
         if ledger.bytes().saturating_add(bytes) > *quota {
             return Err(StoreError::Full { used: ledger.bytes(), quota: *quota });
         }

@@ -12,6 +12,7 @@ use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
 use super::StoreError;
+use super::batch::Volume;
 
 /// The engine's cache: half of it may hold what a transaction has written.
 const CACHE_BYTES: usize = 64 << 20;
@@ -100,6 +101,17 @@ impl fmt::Display for Place {
 }
 
 impl Place {
+    /// What the volume has left, and what of it is kept for removals: a twentieth of it, 256 MiB at the most. `None`
+    /// where that can't be known.
+    pub(super) fn volume(&self) -> Option<Volume> {
+        const MOST_RESERVED: u64 = 256 << 20;
+        let Self::File(path) = self else { return None };
+        let volume = rustix::fs::statvfs(path).ok()?;
+        let size = volume.f_blocks.saturating_mul(volume.f_frsize);
+        let free = volume.f_bavail.saturating_mul(volume.f_frsize);
+        Some(Volume { free, reserve: (size / 20).min(MOST_RESERVED) })
+    }
+
     /// Opens the database, making it when absent; whether it was made. Then [`Place::settle`] is to be called, once it
     /// has its tables.
     pub(super) fn open(&self) -> Result<(Engine, bool), StoreError> {

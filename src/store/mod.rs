@@ -34,7 +34,7 @@ use std::thread::{self, JoinHandle};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use self::database::{Engine, Place};
+use self::database::{Engine, Place, guarded};
 use self::depth::Queues;
 use self::line::{Closing, Done, Line, Request};
 use self::reader::Damage;
@@ -111,6 +111,38 @@ pub struct NewMessage {
     pub duplicate_key: Option<MessageId>,
     /// Bytes that the queue may hold; beyond it the message is not taken.
     pub queue_quota: u64,
+    /// The messages that it must not overtake.
+    pub stream: Option<Stream>,
+}
+
+/// Messages that are stored in their order or not at all: after one that could not be stored, none of its stream is.
+/// Whoever sent them sends them again, and in order.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    broken: Arc<AtomicBool>,
+    passes_full_queues: bool,
+}
+
+impl Stream {
+    /// A stream that is whole.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same stream, for a message that is refused for good when its queue is full, so that those behind it may go on.
+    #[must_use]
+    pub fn passing_full_queues(&self) -> Self {
+        Self { broken: Arc::clone(&self.broken), passes_full_queues: true }
+    }
+
+    /// Whether a message of it could not be stored.
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    fn break_off(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
 }
 
 /// What became of a message that was to be stored.
@@ -179,6 +211,17 @@ pub enum StoreError {
         /// The limit.
         quota: u64,
     },
+    /// A message before it, of its stream, could not be stored.
+    #[error("a message before it could not be stored")]
+    Interrupted,
+    /// The volume is nearly full: what is left is kept for removals.
+    #[error("the volume of the store is nearly full: {free} bytes are free, and {reserve} are kept for removals")]
+    VolumeFull {
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that are kept.
+        reserve: u64,
+    },
     /// Another process has the state directory.
     #[error("{0} is in use by another process")]
     InUse(String),
@@ -217,7 +260,7 @@ impl Store {
     }
 
     fn open_place(place: Place, options: StoreOptions) -> Result<Self, StoreError> {
-        let (engine, is_new) = place.open()?;
+        let (engine, is_new) = guarded(|| Ok(place.open())).map_err(|fault| place.failed(&fault.why))??;
         let books = writer::prepare(&engine, &place, &options)?;
         if is_new {
             place.settle()?;

@@ -69,7 +69,7 @@ fn prepare_or_refuse(engine: &Engine, options: &StoreOptions) -> Result<Books, F
     }
     let history = read_history(&transaction.open_table(schema::HISTORY)?, options)?;
     transaction.commit()?;
-    Ok(Books { ledger, history, quota: options.quota, repeated_below })
+    Ok(Books { ledger, history, quota: options.quota, volume: None, repeated_below })
 }
 
 fn begin(engine: &Engine) -> Result<WriteTransaction, Fault> {
@@ -144,8 +144,32 @@ impl Writer {
                     }
                 }
                 Err(error) => {
-                    refuse(batch, &error);
-                    self.recover(&mut failures, error);
+                    let (messages, others): (Vec<_>, Vec<_>) =
+                        batch.into_iter().partition(|request| matches!(request, Request::Store { .. }));
+                    refuse(messages, &error);
+                    self.recover(&mut failures, error.clone());
+                    self.write_one_by_one(others, &error);
+                }
+            }
+        }
+    }
+
+    /// On a full disk a removal may go through that the messages of its batch kept from it, and then makes room.
+    fn write_one_by_one(&mut self, requests: Vec<Request>, error: &StoreError) {
+        let mut requests = requests.into_iter();
+        while let Some(request) = requests.next() {
+            match self.write(std::slice::from_ref(&request)) {
+                Ok(outcomes) => {
+                    for outcome in outcomes.into_iter().take(1) {
+                        undisturbed(|| request.settle(outcome));
+                        break;
+                    }
+                }
+                Err(_) => {
+                    refuse(std::iter::once(request).chain(requests).collect(), error);
+                    // The database is opened anew before the next batch.
+                    self.shared.suspect();
+                    return;
                 }
             }
         }
@@ -160,6 +184,9 @@ impl Writer {
             self.reopen()?;
             guarded(|| self.begin()).map_err(|fault| self.failed(&fault))?
         };
+        if batch.iter().any(|request| matches!(request, Request::Store { .. })) {
+            self.books.volume = self.shared.place.volume();
+        }
         let (books, scratch) = (&mut self.books, &mut self.scratch);
         let result = guarded(|| {
             let (outcomes, changed) = batch::apply(&transaction, books, scratch, batch)?;

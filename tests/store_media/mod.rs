@@ -271,7 +271,7 @@ pub fn options() -> StoreOptions {
 
 pub fn message(queue: QueueId, priority: u8, frame: impl Into<Bytes>) -> NewMessage {
     let frame = frame.into();
-    NewMessage { queue, priority, frame, received_at: NOW, duplicate_key: None, queue_quota: u64::MAX }
+    NewMessage { queue, priority, frame, received_at: NOW, duplicate_key: None, queue_quota: u64::MAX, stream: None }
 }
 
 pub fn id(source: u8, ordinal: u32) -> MessageId {

@@ -14,13 +14,12 @@
 //! * a confirm that came with another message's return says nothing of returns that waited behind it. They have been
 //!   taken when a later confirm finds none waiting, or when no message is outstanding.
 //!
-//! Confirms are seen in *rounds* (see [`Slots::round`](crate::slots::Slots::round)): what lapin resolved before
+//! Confirms are seen in *rounds* (see [`Flight::round`](crate::flight::Flight::round)): what lapin resolved before
 //! something that is seen in one round is itself seen at the end of the next.
 
 use std::collections::{HashMap, VecDeque};
 
-/// What became of one message, as far as it concerns the foreign system's verdict. `T` is whatever the caller needs
-/// to settle it.
+/// Finds the broker's verdict on each message. `T` is what it takes to settle one, and tells its message-id.
 #[derive(Debug)]
 pub(crate) struct Attribution<T> {
     round: u64,
@@ -36,7 +35,6 @@ pub(crate) struct Attribution<T> {
 #[derive(Debug)]
 struct Held<T> {
     round: u64,
-    message_id: String,
     /// It took a return that is not its own.
     took_another: bool,
     subject: T,
@@ -69,23 +67,17 @@ pub(crate) enum Verdict {
     NotTaken,
 }
 
-impl<T> Attribution<T> {
+impl<T: AsRef<str>> Attribution<T> {
     pub(crate) fn new() -> Self {
         Self { round: 0, held: VecDeque::new(), returned: HashMap::new(), found_none: [None; 2] }
     }
 
     /// Notes a confirm that is seen in the present round. A negative one is decided at once.
-    pub(crate) fn observe(
-        &mut self,
-        subject: T,
-        message_id: String,
-        confirm: Confirm,
-        decide: &mut impl FnMut(T, Verdict),
-    ) {
+    pub(crate) fn observe(&mut self, subject: T, confirm: Confirm, decide: &mut impl FnMut(T, Verdict)) {
         let mut took_another = false;
         match confirm.returned {
             None => self.note_none(),
-            Some(returned) if returned.message_id == message_id => {
+            Some(returned) if returned.message_id == subject.as_ref() => {
                 decide(subject, Verdict::Unroutable(returned.reason));
                 return;
             }
@@ -95,7 +87,7 @@ impl<T> Attribution<T> {
             }
         }
         if confirm.positive {
-            self.held.push_back(Held { round: self.round, message_id, took_another, subject });
+            self.held.push_back(Held { round: self.round, took_another, subject });
         } else {
             decide(subject, Verdict::NotTaken);
         }
@@ -115,7 +107,7 @@ impl<T> Attribution<T> {
                 undecided.append(&mut self.held);
                 break;
             }
-            if let Some(reason) = self.take_return(&held.message_id) {
+            if let Some(reason) = self.take_return(held.subject.as_ref()) {
                 decide(held.subject, Verdict::Unroutable(reason));
             } else if !held.took_another || all_answered || self.found_none_since(held.round, closed) {
                 decide(held.subject, Verdict::Taken);
@@ -164,7 +156,7 @@ impl<T> Attribution<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::panic, reason = "a failed expectation is a failed test")]
+    #![allow(clippy::panic, clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
     use super::*;
 
@@ -192,7 +184,7 @@ mod tests {
             for (id, confirm) in seen {
                 let returned = confirm.returned.as_ref().map(|one| message(&one.message_id));
                 let confirm = Confirm { positive: confirm.positive, returned };
-                self.attribution.observe((*id).to_owned(), (*id).to_owned(), confirm, &mut decide);
+                self.attribution.observe((*id).to_owned(), confirm, &mut decide);
             }
             self.attribution.close_round(outstanding, &mut decide);
             std::mem::take(&mut self.decided)
@@ -240,6 +232,10 @@ mod tests {
         }
     }
 
+    /// The returned message, if any, that a confirm took.
+    #[derive(Clone, Copy)]
+    struct Carried(Option<usize>);
+
     /// A broker, lapin's thread, and the task that polls, stepping in random order.
     struct Model {
         random: u64,
@@ -249,8 +245,7 @@ mod tests {
         to_confirm: Vec<usize>,
         // lapin: returns that wait, confirms with what they carry, and the one whose waker is yet to be called.
         waiting: VecDeque<usize>,
-        #[expect(clippy::option_option, reason = "confirmed or not, and then with a returned message or without")]
-        confirmed: Vec<Option<Option<usize>>>,
+        confirmed: Vec<Option<Carried>>,
         to_wake: Option<usize>,
         // The list of woken slots.
         queued: Vec<bool>,
@@ -258,7 +253,7 @@ mod tests {
         // The task.
         batch: VecDeque<usize>,
         seen: Vec<bool>,
-        attribution: Attribution<usize>,
+        attribution: Attribution<String>,
         verdicts: Vec<Option<Verdict>>,
     }
 
@@ -337,7 +332,7 @@ mod tests {
                 self.to_confirm.push(number);
             } else {
                 let number = self.to_confirm.swap_remove(choice - self.to_return.len());
-                self.confirmed[number] = Some(self.waiting.pop_front());
+                self.confirmed[number] = Some(Carried(self.waiting.pop_front()));
                 self.to_wake = Some(number);
             }
         }
@@ -350,16 +345,17 @@ mod tests {
 
         fn task(&mut self) {
             let verdicts = &mut self.verdicts;
-            let mut decide = |number: usize, verdict| {
+            let mut decide = |number: String, verdict| {
+                let number = number.parse::<usize>().unwrap();
                 assert_eq!(verdicts[number].replace(verdict), None, "decided once");
             };
             if let Some(number) = self.batch.pop_front() {
                 self.queued[number] = false;
-                if let (Some(carried), false) = (self.confirmed[number], self.seen[number]) {
+                if let (Some(Carried(carried)), false) = (self.confirmed[number], self.seen[number]) {
                     self.seen[number] = true;
                     let returned = carried.map(|other| message(&other.to_string()));
                     let confirm = Confirm { positive: true, returned };
-                    self.attribution.observe(number, number.to_string(), confirm, &mut decide);
+                    self.attribution.observe(number.to_string(), confirm, &mut decide);
                 }
                 return;
             }

@@ -11,7 +11,7 @@ pub(crate) fn delay(failures: u32) -> Duration {
     let whole = (FIRST * 2_u32.pow(doublings)).min(LONGEST);
     // Each `RandomState` hashes with keys of its own.
     let random = RandomState::new().hash_one(failures) as u32;
-    whole - whole.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0)
+    whole.mul_f64(1.0 - f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 
 /// A connection that lasted this long counts as a success: the next failure begins a new row.

@@ -82,7 +82,7 @@ impl Publish {
             exchange: short("exchange", address.exchange)?,
             routing_key: short("routing key", address.routing_key)?,
             properties,
-            body: message.body.bytes().clone(),
+            body: message.body.into_bytes(),
         })
     }
 }

@@ -155,3 +155,9 @@ pub(crate) fn describe(error: &lapin::Error) -> String {
         _ => error.to_string(),
     }
 }
+
+/// Whether an error only says that something failed before.
+pub(crate) fn is_aftermath(error: &lapin::Error) -> bool {
+    use ErrorKind::{InvalidChannel, InvalidChannelState, InvalidConnectionState};
+    matches!(error.kind(), InvalidChannel(_) | InvalidChannelState(..) | InvalidConnectionState(_))
+}

@@ -14,11 +14,11 @@ mod backoff;
 mod config;
 mod encode;
 mod error;
+mod flight;
 mod link;
 mod outlet;
 mod publisher;
 mod routes;
-mod slots;
 mod supervisor;
 mod tls;
 mod uri;
@@ -41,7 +41,6 @@ pub use uri::{BrokerUri, UriError};
 
 use crate::error::describe;
 use crate::link::Link;
-use crate::outlet::AmqpOutlet;
 use crate::routes::Routes;
 use crate::supervisor::{Board, CLOSE_LIMIT, Supervisor};
 
@@ -137,8 +136,7 @@ impl Connector for Amqp091Connector {
                 let Some(link) = link else { continue };
                 match open_channel(&link).await {
                     Ok(channel) => {
-                        let outlet = AmqpOutlet::new(channel, &link, options.route, Arc::clone(&self.routes));
-                        return Box::new(outlet) as Box<dyn Outlet>;
+                        return outlet::outlet(channel, &link, options.route, Arc::clone(&self.routes));
                     }
                     Err(reason) => {
                         failures += 1;

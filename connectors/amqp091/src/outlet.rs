@@ -1,59 +1,66 @@
+use std::fmt;
 use std::sync::Arc;
 
 use connector_api::{DeliveryError, Message, Outlet, Settlement};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use lapin::Channel;
-use tokio::sync::{mpsc, oneshot};
+use lapin::{Channel, PublisherConfirm};
 
 use crate::encode::Publish;
 use crate::link::Link;
-use crate::publisher::{Epitaph, Ledger, Order, Publisher, Ticket};
+use crate::publisher::{Publisher, Settled, write};
 use crate::routes::Routes;
 
-/// One channel in confirm mode.
-#[derive(Debug)]
-pub(crate) struct AmqpOutlet {
-    bursts: mpsc::UnboundedSender<Vec<Order>>,
-    epitaph: Arc<Epitaph>,
+/// Opens an outlet on a channel in confirm mode.
+pub(crate) fn outlet(channel: Channel, link: &Link, route: String, routes: Arc<Routes>) -> Box<dyn Outlet> {
+    let publisher = Arc::new(Publisher::new(channel, write, route, routes));
+    // Ends by itself: when the outlet is gone and all is settled, or when the link is lost.
+    tokio::spawn(Arc::clone(&publisher).run(link.lost.subscribe()));
+    Box::new(AmqpOutlet { publisher, frame_max: link.frame_max })
+}
+
+struct AmqpOutlet<W>
+where
+    W: Future<Output = lapin::Result<PublisherConfirm>> + Send + 'static,
+{
+    publisher: Arc<Publisher<W>>,
     frame_max: usize,
 }
 
-impl AmqpOutlet {
-    pub(crate) fn new(channel: Channel, link: &Link, route: String, routes: Arc<Routes>) -> Self {
-        let (bursts, received) = mpsc::unbounded_channel();
-        let epitaph = Arc::new(Epitaph::default());
-        let ledger = Ledger { route, routes, epitaph: Arc::clone(&epitaph), proven: false };
-        let publisher = Publisher { channel, bursts: received, lost: link.lost.subscribe(), ledger };
-        // Ends by itself: when the outlet is gone and all is settled, or when the link is lost.
-        tokio::spawn(publisher.run());
-        Self { bursts, epitaph, frame_max: link.frame_max }
-    }
-}
-
-impl Outlet for AmqpOutlet {
+impl<W> Outlet for AmqpOutlet<W>
+where
+    W: Future<Output = lapin::Result<PublisherConfirm>> + Send + 'static,
+{
     fn deliver(&mut self, burst: Vec<Message>) -> BoxFuture<'_, Vec<Settlement>> {
-        let mut orders = Vec::with_capacity(burst.len());
-        let settlements = burst
-            .into_iter()
-            .map(|message| {
-                let message_id = message.message_id.clone();
-                match Publish::encode(message, self.frame_max) {
-                    Ok(publish) => {
-                        let (settle, settled) = oneshot::channel();
-                        orders.push(Order { publish, ticket: Ticket { message_id, settle } });
-                        settlement(settled, Arc::clone(&self.epitaph))
-                    }
-                    Err(refusal) => std::future::ready(Err(refusal)).boxed(),
-                }
-            })
-            .collect();
-        // When the publisher has ended the orders are dropped, and their settlements say retry.
-        let _ = self.bursts.send(orders);
-        std::future::ready(settlements).boxed()
+        let settlements = burst.into_iter().map(|message| {
+            let message_id = message.message_id.clone();
+            match Publish::encode(message, self.frame_max) {
+                Ok(publish) => settlement(self.publisher.start(message_id, publish)),
+                Err(refusal) => std::future::ready(Err(refusal)).boxed(),
+            }
+        });
+        std::future::ready(settlements.collect()).boxed()
     }
 }
 
-fn settlement(settled: oneshot::Receiver<Result<(), DeliveryError>>, epitaph: Arc<Epitaph>) -> Settlement {
-    async move { settled.await.unwrap_or_else(|_| Err(epitaph.retry())) }.boxed()
+fn settlement(settled: Settled) -> Settlement {
+    async { settled.await.unwrap_or_else(|_| Err(DeliveryError::retry("the runtime ended"))) }.boxed()
+}
+
+impl<W> Drop for AmqpOutlet<W>
+where
+    W: Future<Output = lapin::Result<PublisherConfirm>> + Send + 'static,
+{
+    fn drop(&mut self) {
+        self.publisher.finish();
+    }
+}
+
+impl<W> fmt::Debug for AmqpOutlet<W>
+where
+    W: Future<Output = lapin::Result<PublisherConfirm>> + Send + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AmqpOutlet").finish_non_exhaustive()
+    }
 }

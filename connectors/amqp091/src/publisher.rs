@@ -1,36 +1,31 @@
-//! The task behind an outlet: publishes in order and settles.
+//! What stands behind an outlet: publishing in order, and settling.
 
 use std::future::poll_fn;
-use std::sync::{Arc, OnceLock};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use connector_api::DeliveryError;
 use lapin::message::BasicReturnMessage;
 use lapin::options::BasicPublishOptions;
-use lapin::{Channel, Confirmation};
-use tokio::sync::{mpsc, oneshot, watch};
+use lapin::{Channel, Confirmation, PublisherConfirm};
+use tokio::sync::{oneshot, watch};
 
 use crate::attribution::{Attribution, Confirm, Returned, Verdict};
 use crate::encode::Publish;
-use crate::error::describe;
+use crate::error::{describe, is_aftermath};
+use crate::flight::Flight;
 use crate::routes::Routes;
-use crate::slots::Slots;
 
 /// A message that nobody takes comes back instead of being dropped by the broker.
 const MANDATORY: BasicPublishOptions = BasicPublishOptions { mandatory: true, immediate: false };
 
-/// A message to publish, with what it takes to settle it.
-#[derive(Debug)]
-pub(crate) struct Order {
-    pub(crate) publish: Publish,
-    pub(crate) ticket: Ticket,
-}
+/// Resolves when a message is settled; never, when the publisher ended before.
+pub(crate) type Settled = oneshot::Receiver<Result<(), DeliveryError>>;
 
 /// Settles one message.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    pub(crate) message_id: String,
-    pub(crate) settle: oneshot::Sender<Result<(), DeliveryError>>,
+struct Ticket {
+    message_id: String,
+    settle: oneshot::Sender<Result<(), DeliveryError>>,
 }
 
 impl Ticket {
@@ -40,99 +35,125 @@ impl Ticket {
     }
 }
 
-/// Why an outlet is of no use any more, once it is.
-#[derive(Debug, Default)]
-pub(crate) struct Epitaph(OnceLock<String>);
-
-impl Epitaph {
-    /// The first reason stays.
-    fn write(&self, reason: String) {
-        let _ = self.0.set(reason);
-    }
-
-    pub(crate) fn retry(&self) -> DeliveryError {
-        DeliveryError::retry(self.0.get().map_or("the outlet's channel is closed", String::as_str))
-    }
+/// Publishes on one channel. Shared by the outlet, which starts messages, and a task, which settles them: a message is
+/// handed to lapin where it is made, because moving it to another thread first costs more than all the rest here.
+pub(crate) struct Publisher<W> {
+    write: fn(Arc<Channel>, Publish) -> W,
+    work: Mutex<Work<W>>,
 }
 
-/// What the task works with.
-pub(crate) struct Publisher {
-    pub(crate) channel: Channel,
-    pub(crate) bursts: mpsc::UnboundedReceiver<Vec<Order>>,
-    /// Why the connection was lost, once it was.
-    pub(crate) lost: watch::Receiver<Option<String>>,
-    pub(crate) ledger: Ledger,
+/// Ends when the message is written to the socket. Its first poll hands the frames to lapin.
+pub(crate) async fn write(channel: Arc<Channel>, publish: Publish) -> lapin::Result<PublisherConfirm> {
+    let Publish { exchange, routing_key, properties, body } = publish;
+    channel.basic_publish(exchange, routing_key, MANDATORY, &body, properties).await
 }
 
-impl Publisher {
-    /// Works until the outlet is gone and everything is settled, or the connection is lost.
-    pub(crate) async fn run(self) {
-        let Self { channel, mut bursts, mut lost, mut ledger } = self;
-        let channel = Arc::new(channel);
-        let mut slots = Slots::new();
-        let mut attribution = Attribution::new();
-        let mut outlet_lives = true;
-        let mut something_seen = false;
+impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Publisher<W> {
+    pub(crate) fn new(
+        channel: Channel,
+        write: fn(Arc<Channel>, Publish) -> W,
+        route: String,
+        routes: Arc<Routes>,
+    ) -> Self {
+        let ledger = Ledger { route, routes, epitaph: None, proven: false };
+        let work = Work { flight: Flight::new(channel), attribution: Attribution::new(), ledger, outlet_lives: true };
+        Self { write, work: Mutex::new(work) }
+    }
+
+    /// Hands a message to lapin. In order, when called in order.
+    pub(crate) fn start(&self, message_id: String, publish: Publish) -> Settled {
+        let (settle, settled) = oneshot::channel();
+        let ticket = Ticket { message_id, settle };
+        self.work().start(|channel| (self.write)(channel, publish), ticket);
+        settled
+    }
+
+    /// Nothing more will be started.
+    pub(crate) fn finish(&self) {
+        let mut work = self.work();
+        work.outlet_lives = false;
+        work.flight.wake();
+    }
+
+    /// Settles until the outlet is gone and everything is settled, or the connection is lost: then with its reason.
+    pub(crate) async fn run(self: Arc<Self>, mut lost: watch::Receiver<Option<String>>) {
+        let mut moved = 0;
         loop {
             // However fast confirms come, other tasks get their turn.
             tokio::task::coop::consume_budget().await;
-            let mut burst = Vec::new();
-            tokio::select! {
-                biased;
-                reason = reason(&mut lost) => {
-                    ledger.epitaph.write(reason);
-                    break;
-                }
-                received = bursts.recv(), if outlet_lives => match received {
-                    Some(received) => burst = received,
-                    None => outlet_lives = false,
-                },
-                // What was seen in one round is decided after the next, even when that sees nothing.
-                () = poll_fn(|context| if something_seen { Poll::Ready(()) } else { slots.poll_woken(context) }) => {}
-            }
-            for Order { publish, ticket } in burst {
-                if let Some((ticket, answer)) = slots.start(send(Arc::clone(&channel), publish), ticket) {
-                    ledger.observe(&mut attribution, ticket, answer);
+            // What was seen in one round is decided after the next, even when that sees nothing.
+            if moved == 0 {
+                tokio::select! {
+                    biased;
+                    reason = loss(&mut lost) => return self.work().give_up(reason),
+                    () = poll_fn(|context| self.work().flight.poll_moved(context)) => {}
                 }
             }
-            let polled = slots.round(|ticket, answer| ledger.observe(&mut attribution, ticket, answer));
-            attribution.close_round(slots.running(), &mut |ticket, verdict| ledger.settle(ticket, verdict));
-            something_seen = polled > 0;
-            if !outlet_lives && slots.running() == 0 {
+            let mut work = self.work();
+            moved = work.round();
+            if !work.outlet_lives && work.flight.is_empty() {
                 return;
             }
         }
-        bursts.close();
-        let unsent = std::iter::from_fn(|| bursts.try_recv().ok()).flatten().map(|order| order.ticket);
-        for ticket in attribution.abandon().chain(slots.abandon()).chain(unsent) {
-            ticket.settle(Err(ledger.epitaph.retry()));
-        }
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work<W>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Waits until the connection is lost.
-async fn reason(lost: &mut watch::Receiver<Option<String>>) -> String {
+async fn loss(lost: &mut watch::Receiver<Option<String>>) -> String {
     let found = lost.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
     found.unwrap_or_else(|| "the connector is gone".to_owned())
 }
 
-/// Publishes and waits for the confirm. Its first poll hands the frames to lapin, so that polling first in order means
-/// publishing in order.
-async fn send(channel: Arc<Channel>, publish: Publish) -> lapin::Result<Confirmation> {
-    let confirm = {
-        let Publish { exchange, routing_key, properties, body } = publish;
-        channel.basic_publish(exchange, routing_key, MANDATORY, &body, properties).await?
-    };
-    confirm.await
+/// What is under way.
+struct Work<W> {
+    flight: Flight<Channel, W, PublisherConfirm, Ticket>,
+    attribution: Attribution<Ticket>,
+    ledger: Ledger,
+    outlet_lives: bool,
 }
 
-/// Turns the foreign system's answers into settlements.
-pub(crate) struct Ledger {
-    pub(crate) route: String,
-    pub(crate) routes: Arc<Routes>,
-    pub(crate) epitaph: Arc<Epitaph>,
+impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Work<W> {
+    fn start(&mut self, write: impl FnOnce(Arc<Channel>) -> W, ticket: Ticket) {
+        let Self { flight, attribution, ledger, .. } = self;
+        if let Some(epitaph) = &ledger.epitaph {
+            return ticket.settle(Err(DeliveryError::retry(epitaph)));
+        }
+        if let Some((ticket, answer)) = flight.start(write, ticket) {
+            ledger.observe(attribution, ticket, answer);
+        }
+    }
+
+    fn round(&mut self) -> usize {
+        let Self { flight, attribution, ledger, .. } = self;
+        let moved = flight.round(|ticket, answer| ledger.observe(attribution, ticket, answer));
+        attribution.close_round(flight.len(), &mut |ticket, verdict| ledger.settle(ticket, verdict));
+        moved
+    }
+
+    fn give_up(&mut self, reason: String) {
+        let reason = self.ledger.epitaph.get_or_insert(reason).clone();
+        // Confirms that have come count.
+        self.round();
+        self.round();
+        let Self { flight, attribution, .. } = self;
+        for ticket in attribution.abandon().chain(flight.abandon()) {
+            ticket.settle(Err(DeliveryError::retry(reason.clone())));
+        }
+    }
+}
+
+/// Turns the broker's answers into settlements.
+struct Ledger {
+    route: String,
+    routes: Arc<Routes>,
+    /// Why the channel is of no use any more, once it is.
+    epitaph: Option<String>,
     /// A message was taken: what fails from here on is not the same trouble again.
-    pub(crate) proven: bool,
+    proven: bool,
 }
 
 impl Ledger {
@@ -145,9 +166,8 @@ impl Ledger {
             }
             Err(error) => return ticket.settle(Err(self.failure(&error))),
         };
-        let message_id = ticket.message_id.clone();
         let confirm = Confirm { positive, returned: returned.map(returned_message) };
-        attribution.observe(ticket, message_id, confirm, &mut |ticket, verdict| self.settle(ticket, verdict));
+        attribution.observe(ticket, confirm, &mut |ticket, verdict| self.settle(ticket, verdict));
     }
 
     fn settle(&mut self, ticket: Ticket, verdict: Verdict) {
@@ -165,15 +185,23 @@ impl Ledger {
 
     /// The channel or the whole connection is gone.
     fn failure(&mut self, error: &lapin::Error) -> DeliveryError {
-        if error.is_amqp_error() {
+        // Every message in flight fails with the same error: it is told and counted once. Those that only meet the
+        // closed channel may be seen first.
+        if self.epitaph.is_none() && !is_aftermath(error) {
             let reason = describe(error);
-            // Every message in flight fails with the same error; one failure is counted.
-            if error.is_amqp_soft_error() && self.epitaph.0.set(reason.clone()).is_ok() {
+            if error.is_amqp_soft_error() {
                 self.routes.failed(&self.route);
                 tracing::warn!(event = "outlet_failed", route = self.route, reason, "the broker closed the channel");
             }
+            self.epitaph = Some(reason);
         }
-        self.epitaph.retry()
+        DeliveryError::retry(self.epitaph.as_deref().unwrap_or("the channel is closed"))
+    }
+}
+
+impl AsRef<str> for Ticket {
+    fn as_ref(&self) -> &str {
+        &self.message_id
     }
 }
 

@@ -1,4 +1,4 @@
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -229,7 +229,8 @@ fn encode(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            let _ = write!(encoded, "%{byte:02x}");
+            encoded.push('%');
+            encoded.extend([byte >> 4, byte & 0xF].map(|digit| char::from_digit(digit.into(), 16).unwrap_or_default()));
         }
     }
     encoded

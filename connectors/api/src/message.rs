@@ -63,6 +63,13 @@ impl Body {
             Self::Clear(bytes) | Self::Sealed { ciphertext: bytes, .. } => bytes,
         }
     }
+
+    /// The bytes that travel, taken out.
+    pub fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Clear(bytes) | Self::Sealed { ciphertext: bytes, .. } => bytes,
+        }
+    }
 }
 
 /// No body is ever printed.

