@@ -205,14 +205,12 @@ impl Forwarder {
     }
 
     async fn on_delivered(&self, work: &mut Work, delivered: Vec<Delivered>) -> Result<(), Setback> {
-        match self.book(work, delivered).await {
-            Some(setback) => Err(self.drained(work, setback).await),
-            None => {
-                work.backoff.reset();
-                self.states.set(self.name(), RouteState::Forwarding);
-                Ok(())
-            }
+        if let Some(setback) = self.book(work, delivered).await {
+            return Err(self.drained(work, setback).await);
         }
+        work.backoff.reset();
+        self.states.set(self.name(), RouteState::Forwarding);
+        Ok(())
     }
 
     /// The window drains before anything is done about a setback, so that what is published again comes behind

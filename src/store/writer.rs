@@ -158,19 +158,14 @@ impl Writer {
     fn write_one_by_one(&mut self, requests: Vec<Request>, error: &StoreError) {
         let mut requests = requests.into_iter();
         while let Some(request) = requests.next() {
-            match self.write(std::slice::from_ref(&request)) {
-                Ok(outcomes) => {
-                    for outcome in outcomes.into_iter().take(1) {
-                        undisturbed(|| request.settle(outcome));
-                        break;
-                    }
-                }
-                Err(_) => {
-                    refuse(std::iter::once(request).chain(requests).collect(), error);
-                    // The database is opened anew before the next batch.
-                    self.shared.suspect();
-                    return;
-                }
+            let Ok(outcomes) = self.write(std::slice::from_ref(&request)) else {
+                refuse(std::iter::once(request).chain(requests).collect(), error);
+                // The database is opened anew before the next batch.
+                self.shared.suspect();
+                return;
+            };
+            if let Some(outcome) = outcomes.into_iter().next() {
+                undisturbed(|| request.settle(outcome));
             }
         }
     }
