@@ -228,11 +228,15 @@ fn commands_make_and_show_the_identity() {
     assert_eq!(exit, Exit::Done);
     assert_eq!(
         out,
-        format!("made identity {} in {}\nmade key {}/qm.pem\n", identity.guid, place.display(), place.display())
+        format!(
+            "made identity {} in {place}\nmade key {place}/qm.pem\nmade store {place}/store.redb\n",
+            identity.guid,
+            place = place.display()
+        )
     );
     let (exit, out, _) = run(|surroundings| cli::init(&args, surroundings));
     assert_eq!(exit, Exit::Done);
-    assert!(out.starts_with("kept identity ") && out.contains("\nkept key "), "{out}");
+    assert!(out.starts_with("kept identity ") && out.contains("\nkept key ") && out.contains("\nkept store "), "{out}");
 
     let blob = identity.key.public().to_blob().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     let pem = identity.key.public().to_pem().unwrap();

@@ -147,27 +147,37 @@ impl Writer {
                     let (messages, others): (Vec<_>, Vec<_>) =
                         batch.into_iter().partition(|request| matches!(request, Request::Store { .. }));
                     refuse(messages, &error);
-                    self.recover(&mut failures, error.clone());
-                    self.write_one_by_one(others, &error);
+                    let rest = self.write_one_by_one(others);
+                    if rest.as_ref().is_some_and(Vec::is_empty) {
+                        tracing::error!(event = "store_failed", reason = %error, "messages could not be stored; removals could");
+                        failures = 0;
+                        continue;
+                    }
+                    refuse(rest.unwrap_or_default(), &error);
+                    self.recover(&mut failures, error);
                 }
             }
         }
     }
 
-    /// On a full disk a removal may go through that the messages of its batch kept from it, and then makes room.
-    fn write_one_by_one(&mut self, requests: Vec<Request>, error: &StoreError) {
+    /// On a full disk a removal may go through that the messages of its batch kept from it, and then makes room. Gives
+    /// back what did not; `None` when there was nothing to try.
+    fn write_one_by_one(&mut self, requests: Vec<Request>) -> Option<Vec<Request>> {
+        if requests.is_empty() {
+            return None;
+        }
         let mut requests = requests.into_iter();
-        while let Some(request) = requests.next() {
-            let Ok(outcomes) = self.write(std::slice::from_ref(&request)) else {
-                refuse(std::iter::once(request).chain(requests).collect(), error);
-                // The database is opened anew before the next batch.
-                self.shared.suspect();
-                return;
-            };
-            if let Some(outcome) = outcomes.into_iter().next() {
-                undisturbed(|| request.settle(outcome));
+        if self.reopen().is_ok() {
+            while let Some(request) = requests.next() {
+                let Ok(outcomes) = self.write(std::slice::from_ref(&request)) else {
+                    return Some(std::iter::once(request).chain(requests).collect());
+                };
+                if let Some(outcome) = outcomes.into_iter().next() {
+                    undisturbed(|| request.settle(outcome));
+                }
             }
         }
+        Some(requests.collect())
     }
 
     /// Applies a batch and commits it.
