@@ -55,7 +55,7 @@ impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Publisher<W> {
         route: String,
         routes: Arc<Routes>,
     ) -> Self {
-        let ledger = Ledger { route, routes, epitaph: None, proven: false };
+        let ledger = Ledger { route, routes, epitaph: None, unexplained: Vec::new(), proven: false };
         let work = Work { flight: Flight::new(channel), attribution: Attribution::new(), ledger, outlet_lives: true };
         Self { write, work: Mutex::new(work) }
     }
@@ -124,6 +124,8 @@ impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Work<W> {
         }
         if let Some((ticket, answer)) = flight.start(write, ticket) {
             ledger.observe(attribution, ticket, answer);
+            // What failed at once may wait for its explanation.
+            flight.wake();
         }
     }
 
@@ -131,18 +133,20 @@ impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Work<W> {
         let Self { flight, attribution, ledger, .. } = self;
         let moved = flight.round(|ticket, answer| ledger.observe(attribution, ticket, answer));
         attribution.close_round(flight.len(), &mut |ticket, verdict| ledger.settle(ticket, verdict));
+        if ledger.epitaph.is_some() || flight.is_empty() {
+            ledger.explain();
+        }
         moved
     }
 
     fn give_up(&mut self, reason: String) {
-        let reason = self.ledger.epitaph.get_or_insert(reason).clone();
+        self.ledger.epitaph.get_or_insert(reason);
         // Confirms that have come count.
         self.round();
         self.round();
-        let Self { flight, attribution, .. } = self;
-        for ticket in attribution.abandon().chain(flight.abandon()) {
-            ticket.settle(Err(DeliveryError::retry(reason.clone())));
-        }
+        let Self { flight, attribution, ledger, .. } = self;
+        ledger.unexplained.extend(attribution.abandon().chain(flight.abandon()));
+        ledger.explain();
     }
 }
 
@@ -152,6 +156,8 @@ struct Ledger {
     routes: Arc<Routes>,
     /// Why the channel is of no use any more, once it is.
     epitaph: Option<String>,
+    /// Messages that met a closed channel before it was known why it is closed.
+    unexplained: Vec<Ticket>,
     /// A message was taken: what fails from here on is not the same trouble again.
     proven: bool,
 }
@@ -164,7 +170,7 @@ impl Ledger {
             Ok(Confirmation::NotRequested) => {
                 return ticket.settle(Err(DeliveryError::retry("the channel gives no confirms")));
             }
-            Err(error) => return ticket.settle(Err(self.failure(&error))),
+            Err(error) => return self.fail(ticket, &error),
         };
         let confirm = Confirm { positive, returned: returned.map(returned_message) };
         attribution.observe(ticket, confirm, &mut |ticket, verdict| self.settle(ticket, verdict));
@@ -183,10 +189,9 @@ impl Ledger {
         });
     }
 
-    /// The channel or the whole connection is gone.
-    fn failure(&mut self, error: &lapin::Error) -> DeliveryError {
-        // Every message in flight fails with the same error: it is told and counted once. Those that only meet the
-        // closed channel may be seen first.
+    /// The channel or the whole connection is gone. Every message in flight fails with the same error: it is told and
+    /// counted once.
+    fn fail(&mut self, ticket: Ticket, error: &lapin::Error) {
         if self.epitaph.is_none() && !is_aftermath(error) {
             let reason = describe(error);
             if error.is_amqp_soft_error() {
@@ -195,7 +200,17 @@ impl Ledger {
             }
             self.epitaph = Some(reason);
         }
-        DeliveryError::retry(self.epitaph.as_deref().unwrap_or("the channel is closed"))
+        match &self.epitaph {
+            Some(reason) => ticket.settle(Err(DeliveryError::retry(reason))),
+            None => self.unexplained.push(ticket),
+        }
+    }
+
+    fn explain(&mut self) {
+        let reason = self.epitaph.as_deref().unwrap_or("the channel is closed");
+        for ticket in self.unexplained.drain(..) {
+            ticket.settle(Err(DeliveryError::retry(reason)));
+        }
     }
 }
 
