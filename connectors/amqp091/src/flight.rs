@@ -251,3 +251,126 @@ impl Wake for Signal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
+
+    use std::future::poll_fn;
+
+    use super::*;
+
+    type Outcome = Result<&'static str, &'static str>;
+
+    /// Stands for lapin: resolves what a test tells it to.
+    #[derive(Clone, Default)]
+    struct Other(Arc<Mutex<Vec<Promise>>>);
+
+    #[derive(Default)]
+    struct Promise {
+        outcome: Option<Outcome>,
+        waker: Option<Waker>,
+    }
+
+    impl Other {
+        fn future(&self) -> (usize, Pin<Box<dyn Future<Output = Outcome>>>) {
+            let mut all = self.0.lock().unwrap();
+            let index = all.len();
+            all.push(Promise::default());
+            let this = self.clone();
+            let future = poll_fn(move |context| {
+                let promise = &mut this.0.lock().unwrap()[index];
+                promise.waker = Some(context.waker().clone());
+                promise.outcome.map_or(Poll::Pending, Poll::Ready)
+            });
+            (index, Box::pin(future))
+        }
+
+        fn resolve(&self, index: usize, outcome: Outcome) {
+            let waker = {
+                let promise = &mut self.0.lock().unwrap()[index];
+                promise.outcome = Some(outcome);
+                promise.waker.take()
+            };
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    type Confirm = Pin<Box<dyn Future<Output = Outcome>>>;
+    type Write = Pin<Box<dyn Future<Output = Result<Confirm, &'static str>>>>;
+    type TestFlight = Flight<(), Write, Confirm, usize>;
+
+    /// Starts a message; gives the indexes of its two futures.
+    fn start(flight: &mut TestFlight, other: &Other, subject: usize) -> (usize, usize) {
+        let (written, write) = other.future();
+        let (confirmed, confirm) = other.future();
+        let started = flight.start(
+            |_| {
+                Box::pin(async move {
+                    write.await?;
+                    Ok(confirm)
+                })
+            },
+            subject,
+        );
+        assert!(started.is_none());
+        (written, confirmed)
+    }
+
+    fn round(flight: &mut TestFlight) -> Vec<(usize, Outcome)> {
+        let mut ended = Vec::new();
+        flight.round(|subject, outcome| ended.push((subject, outcome)));
+        ended
+    }
+
+    #[test]
+    fn a_message_is_written_then_confirmed_and_its_places_are_used_again() {
+        let (mut flight, other) = (TestFlight::new(()), Other::default());
+        for subject in 0..10 {
+            let (written, confirmed) = start(&mut flight, &other, subject);
+            assert_eq!((flight.len(), round(&mut flight)), (1, vec![]));
+            other.resolve(written, Ok(""));
+            assert_eq!((round(&mut flight), flight.len()), (vec![], 1));
+            other.resolve(confirmed, Ok("ack"));
+            assert_eq!((round(&mut flight), flight.len()), (vec![(subject, Ok("ack"))], 0));
+        }
+        assert_eq!((flight.waiting.len(), flight.spare.len()), (1, 1));
+    }
+
+    #[test]
+    fn what_was_confirmed_before_it_was_seen_as_written_is_seen_in_the_next_round() {
+        let (mut flight, other) = (TestFlight::new(()), Other::default());
+        let early = start(&mut flight, &other, 0);
+        let late = start(&mut flight, &other, 1);
+        for index in [early.0, late.0, late.1, early.1] {
+            other.resolve(index, Ok("ack"));
+        }
+        assert_eq!(round(&mut flight), [(0, Ok("ack")), (1, Ok("ack"))]);
+    }
+
+    #[test]
+    fn confirms_are_seen_in_the_order_in_which_they_came() {
+        let (mut flight, other) = (TestFlight::new(()), Other::default());
+        let messages: Vec<_> = (0..4).map(|subject| start(&mut flight, &other, subject)).collect();
+        for (written, _) in &messages {
+            other.resolve(*written, Ok(""));
+        }
+        round(&mut flight);
+        for subject in [2, 0, 3] {
+            other.resolve(messages[subject].1, Ok("ack"));
+        }
+        assert_eq!(round(&mut flight).iter().map(|(subject, _)| *subject).collect::<Vec<_>>(), [2, 0, 3]);
+    }
+
+    #[test]
+    fn failures_have_their_subject_and_the_rest_is_given_back() {
+        let (mut flight, other) = (TestFlight::new(()), Other::default());
+        let messages: Vec<_> = (0..4).map(|subject| start(&mut flight, &other, subject)).collect();
+        other.resolve(messages[0].0, Err("not written"));
+        other.resolve(messages[1].0, Ok(""));
+        assert_eq!(round(&mut flight), [(0, Err("not written"))]);
+        let mut rest: Vec<_> = flight.abandon().collect();
+        rest.sort_unstable();
+        assert_eq!((rest, flight.len()), (vec![1, 2, 3], 0));
+    }
+}

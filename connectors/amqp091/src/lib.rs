@@ -2,8 +2,8 @@
 //!
 //! One connection publishes for all routes. A task of its own keeps it: connects, watches, reports, and connects again;
 //! lapin's own recovery is not used, because what was in flight has to be published again by whoever still has it.
-//! Each [`Outlet`] is a channel in confirm mode with a task that publishes in order and settles. Messages are mandatory:
-//! the broker returns what it can't route, and a returned message is a failure although the broker also confirms it.
+//! Each [`Outlet`] is a channel in confirm mode, with a task that settles what was published. Messages are mandatory: the
+//! broker returns what it can't route, and a returned message is a failure although the broker also confirms it.
 //!
 //! This crate declares nothing in the broker. A missing exchange closes the outlet's channel: what was in flight
 //! settles as [`DeliveryError::Retry`](connector_api::DeliveryError::Retry) with the broker's words, and the route's
@@ -131,9 +131,9 @@ impl Connector for Amqp091Connector {
             }
             let mut failures = 0;
             loop {
-                // The sender lives in `self`: this waits and does not fail.
                 let link = links.wait_for(Option::is_some).await.ok().and_then(|link| link.clone());
-                let Some(link) = link else { continue };
+                // The sender lives in `self`: there is always a link in the end.
+                let Some(link) = link else { return std::future::pending().await };
                 match open_channel(&link).await {
                     Ok(channel) => {
                         return outlet::outlet(channel, &link, options.route, Arc::clone(&self.routes));

@@ -1,5 +1,6 @@
 //! What stands behind an outlet: publishing in order, and settling.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,10 +38,7 @@ impl Ticket {
 
 /// Publishes on one channel. Shared by the outlet, which starts messages, and a task, which settles them: a message is
 /// handed to lapin where it is made, because moving it to another thread first costs more than all the rest here.
-pub(crate) struct Publisher<W> {
-    write: fn(Arc<Channel>, Publish) -> W,
-    work: Mutex<Work<W>>,
-}
+pub(crate) struct Publisher<W>(Mutex<Work<W>>);
 
 /// Ends when the message is written to the socket. Its first poll hands the frames to lapin.
 pub(crate) async fn write(channel: Arc<Channel>, publish: Publish) -> lapin::Result<PublisherConfirm> {
@@ -55,16 +53,20 @@ impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Publisher<W> {
         route: String,
         routes: Arc<Routes>,
     ) -> Self {
-        let ledger = Ledger { route, routes, epitaph: None, proven: false };
-        let work = Work { flight: Flight::new(channel), attribution: Attribution::new(), ledger, outlet_lives: true };
-        Self { write, work: Mutex::new(work) }
+        Self(Mutex::new(Work {
+            write,
+            flight: Flight::new(channel),
+            behind_scout: VecDeque::new(),
+            attribution: Attribution::new(),
+            ledger: Ledger { route, routes, answered: false, succeeded: false, epitaph: None, unexplained: Vec::new() },
+            outlet_lives: true,
+        }))
     }
 
     /// Hands a message to lapin. In order, when called in order.
     pub(crate) fn start(&self, message_id: String, publish: Publish) -> Settled {
         let (settle, settled) = oneshot::channel();
-        let ticket = Ticket { message_id, settle };
-        self.work().start(|channel| (self.write)(channel, publish), ticket);
+        self.work().take(publish, Ticket { message_id, settle });
         settled
     }
 
@@ -91,14 +93,14 @@ impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Publisher<W> {
             }
             let mut work = self.work();
             moved = work.round();
-            if !work.outlet_lives && work.flight.is_empty() {
+            if !work.outlet_lives && work.is_idle() {
                 return;
             }
         }
     }
 
     fn work(&self) -> MutexGuard<'_, Work<W>> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,20 +112,34 @@ async fn loss(lost: &mut watch::Receiver<Option<String>>) -> String {
 
 /// What is under way.
 struct Work<W> {
+    write: fn(Arc<Channel>, Publish) -> W,
     flight: Flight<Channel, W, PublisherConfirm, Ticket>,
+    /// Messages that wait for the answer to the channel's first one. When the broker closes the channel over that one,
+    /// as it does when the exchange is missing, nothing of them has been handed to lapin; lapin would go on writing to
+    /// the closed channel, and for that the broker closes the connection and fails all routes.
+    behind_scout: VecDeque<(Publish, Ticket)>,
     attribution: Attribution<Ticket>,
     ledger: Ledger,
     outlet_lives: bool,
 }
 
 impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Work<W> {
-    fn start(&mut self, write: impl FnOnce(Arc<Channel>) -> W, ticket: Ticket) {
-        let Self { flight, attribution, ledger, .. } = self;
-        if let Some(epitaph) = &ledger.epitaph {
-            return ticket.settle(Err(DeliveryError::retry(epitaph)));
+    fn take(&mut self, publish: Publish, ticket: Ticket) {
+        if let Some(epitaph) = &self.ledger.epitaph {
+            ticket.settle(Err(DeliveryError::retry(epitaph)));
+        } else if self.behind_scout.is_empty() && (self.ledger.answered || self.flight.is_empty()) {
+            self.start(publish, ticket);
+        } else {
+            self.behind_scout.push_back((publish, ticket));
         }
-        if let Some((ticket, answer)) = flight.start(write, ticket) {
+    }
+
+    fn start(&mut self, publish: Publish, ticket: Ticket) {
+        let Self { write, flight, attribution, ledger, .. } = self;
+        if let Some((ticket, answer)) = flight.start(|channel| write(channel, publish), ticket) {
             ledger.observe(attribution, ticket, answer);
+            // What failed at once may wait for its explanation.
+            flight.wake();
         }
     }
 
@@ -131,18 +147,29 @@ impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Work<W> {
         let Self { flight, attribution, ledger, .. } = self;
         let moved = flight.round(|ticket, answer| ledger.observe(attribution, ticket, answer));
         attribution.close_round(flight.len(), &mut |ticket, verdict| ledger.settle(ticket, verdict));
+        if self.ledger.answered && self.ledger.epitaph.is_none() {
+            while let Some((publish, ticket)) = self.behind_scout.pop_front() {
+                self.start(publish, ticket);
+            }
+        }
+        // With nothing in flight, no better explanation will come.
+        if self.ledger.epitaph.is_some() || self.flight.is_empty() {
+            self.ledger.explain(self.behind_scout.drain(..).map(|(_, ticket)| ticket));
+        }
         moved
     }
 
+    fn is_idle(&self) -> bool {
+        self.flight.is_empty() && self.behind_scout.is_empty()
+    }
+
     fn give_up(&mut self, reason: String) {
-        let reason = self.ledger.epitaph.get_or_insert(reason).clone();
+        self.ledger.epitaph.get_or_insert(reason);
         // Confirms that have come count.
         self.round();
         self.round();
-        let Self { flight, attribution, .. } = self;
-        for ticket in attribution.abandon().chain(flight.abandon()) {
-            ticket.settle(Err(DeliveryError::retry(reason.clone())));
-        }
+        let Self { flight, attribution, ledger, .. } = self;
+        ledger.explain(attribution.abandon().chain(flight.abandon()));
     }
 }
 
@@ -150,10 +177,14 @@ impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Work<W> {
 struct Ledger {
     route: String,
     routes: Arc<Routes>,
+    /// The broker has answered to a message, whatever it said: it takes messages for this exchange from this user.
+    answered: bool,
+    /// A message was taken: what fails from here on is not the same trouble again.
+    succeeded: bool,
     /// Why the channel is of no use any more, once it is.
     epitaph: Option<String>,
-    /// A message was taken: what fails from here on is not the same trouble again.
-    proven: bool,
+    /// Messages that met a closed channel before it was known why it is closed.
+    unexplained: Vec<Ticket>,
 }
 
 impl Ledger {
@@ -164,8 +195,9 @@ impl Ledger {
             Ok(Confirmation::NotRequested) => {
                 return ticket.settle(Err(DeliveryError::retry("the channel gives no confirms")));
             }
-            Err(error) => return ticket.settle(Err(self.failure(&error))),
+            Err(error) => return self.fail(ticket, &error),
         };
+        self.answered = true;
         let confirm = Confirm { positive, returned: returned.map(returned_message) };
         attribution.observe(ticket, confirm, &mut |ticket, verdict| self.settle(ticket, verdict));
     }
@@ -173,7 +205,7 @@ impl Ledger {
     fn settle(&mut self, ticket: Ticket, verdict: Verdict) {
         ticket.settle(match verdict {
             Verdict::Taken => {
-                if !std::mem::replace(&mut self.proven, true) {
+                if !std::mem::replace(&mut self.succeeded, true) {
                     self.routes.succeeded(&self.route);
                 }
                 Ok(())
@@ -183,10 +215,9 @@ impl Ledger {
         });
     }
 
-    /// The channel or the whole connection is gone.
-    fn failure(&mut self, error: &lapin::Error) -> DeliveryError {
-        // Every message in flight fails with the same error: it is told and counted once. Those that only meet the
-        // closed channel may be seen first.
+    /// The channel or the whole connection is gone. Every message in flight fails with the same error: it is told and
+    /// counted once.
+    fn fail(&mut self, ticket: Ticket, error: &lapin::Error) {
         if self.epitaph.is_none() && !is_aftermath(error) {
             let reason = describe(error);
             if error.is_amqp_soft_error() {
@@ -195,7 +226,17 @@ impl Ledger {
             }
             self.epitaph = Some(reason);
         }
-        DeliveryError::retry(self.epitaph.as_deref().unwrap_or("the channel is closed"))
+        match &self.epitaph {
+            Some(reason) => ticket.settle(Err(DeliveryError::retry(reason))),
+            None => self.unexplained.push(ticket),
+        }
+    }
+
+    fn explain(&mut self, others: impl Iterator<Item = Ticket>) {
+        let reason = self.epitaph.as_deref().unwrap_or("the channel is closed");
+        for ticket in self.unexplained.drain(..).chain(others) {
+            ticket.settle(Err(DeliveryError::retry(reason)));
+        }
     }
 }
 
