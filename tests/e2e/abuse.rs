@@ -83,8 +83,11 @@ fn packets_at_the_wrong_time_close_the_session() {
         raw.write(&establish);
         raw.write(&establish);
     };
-    let cases: [Case<'_>; 5] = [
+    // Its claim alone is enough: nothing of it is waited for.
+    let large = b"\x10\0\x03\0LIOR\0\0\x40\0\xFF\xFF\xFF\xFF";
+    let cases: [Case<'_>; 6] = [
         ("a message before the session is open", false, &user_first, "unexpected"),
+        ("4 MiB before the handshake", false, &|raw| raw.write(large), "BaseHeader.PacketSize"),
         ("establish twice", false, &establish_twice, "unexpected"),
         ("another server", false, &|raw| raw.write(&wrong_server), "meant for queue manager"),
         ("SOAP sections", true, &|raw| raw.write(&encoded(&soap)), "SoapHeader"),
