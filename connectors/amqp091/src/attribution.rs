@@ -98,15 +98,8 @@ impl<T: AsRef<str>> Attribution<T> {
         let closed = self.round;
         self.round += 1;
         let all_answered = outstanding == 0;
-        // Common case first: nothing was returned, and what was seen before this round is decided in order.
         let mut undecided = VecDeque::new();
-        while let Some(held) = self.held.pop_front() {
-            if held.round == closed && !all_answered {
-                // All later ones are as young.
-                undecided.push_back(held);
-                undecided.append(&mut self.held);
-                break;
-            }
+        while let Some(held) = self.held.pop_front_if(|held| held.round < closed || all_answered) {
             if let Some(reason) = self.take_return(held.subject.as_ref()) {
                 decide(held.subject, Verdict::Unroutable(reason));
             } else if !held.took_another || all_answered || self.found_none_since(held.round, closed) {
@@ -115,7 +108,10 @@ impl<T: AsRef<str>> Attribution<T> {
                 undecided.push_back(held);
             }
         }
-        self.held = undecided;
+        if !undecided.is_empty() {
+            undecided.append(&mut self.held);
+            self.held = undecided;
+        }
         if all_answered {
             self.returned.clear();
         }

@@ -7,7 +7,8 @@
 //!
 //! This crate declares nothing in the broker. A missing exchange closes the outlet's channel: what was in flight
 //! settles as [`DeliveryError::Retry`](connector_api::DeliveryError::Retry) with the broker's words, and the route's
-//! next outlet opens after a pause that grows to ten seconds.
+//! next outlet opens after a pause that grows to ten seconds. An exchange that vanishes under traffic may cost the whole
+//! connection once, because lapin writes on to a channel that the broker has closed; nothing is lost by that.
 
 mod attribution;
 mod backoff;

@@ -12,9 +12,9 @@ use connector_api::conformance::{Arrived, ArrivedValue};
 use connector_api::{Address, Connector, DeliveryError, Message, Outlet, OutletOptions, Settlement, Status};
 use futures_util::future::join_all;
 use lapin::message::BasicGetMessage;
-use lapin::options::{BasicGetOptions, QueueDeclareOptions};
+use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
 use testkit::{BrokerOptions, PrivateBroker, SharedBroker, Tls};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
@@ -101,6 +101,15 @@ impl Peer {
         let (_connection, channel) = self.channel().await;
         channel.queue_declare(name.as_str().into(), options, table).await.unwrap();
         Address { exchange: String::new(), routing_key: name }
+    }
+
+    /// A durable exchange with a queue behind it under the routing key `key`; goes away with the queue.
+    pub(crate) async fn exchange(&self, name: &str, queue: &Address) {
+        let options = ExchangeDeclareOptions { durable: true, auto_delete: true, ..ExchangeDeclareOptions::default() };
+        let (none, bind, to) = (FieldTable::default(), QueueBindOptions::default(), queue.routing_key.as_str());
+        let (_connection, channel) = self.channel().await;
+        channel.exchange_declare(name.into(), ExchangeKind::Topic, options, none.clone()).await.unwrap();
+        channel.queue_bind(to.into(), name.into(), "key".into(), bind, none).await.unwrap();
     }
 
     /// A queue that is full: it confirms negatively.

@@ -1,16 +1,16 @@
 //! Messages and logins that the broker does not take.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
 use connector_api::conformance::{Arrived, ArrivedValue, numbered, numbers};
 use connector_api::{Address, Connector, DeliveryError, Headers, Message, Status, Value};
-use lapin::ExchangeKind;
-use lapin::options::{ExchangeDeclareOptions, QueueBindOptions};
-use lapin::types::{AMQPValue, FieldTable};
+use lapin::options::ExchangeDeleteOptions;
+use lapin::types::AMQPValue;
 use tokio::time::{Instant, timeout};
 
-use crate::peer::{PATIENCE, Peer, connector, deliver, deliver_one, fresh_name, open};
+use crate::peer::{PATIENCE, Peer, connector, deliver, deliver_one, fresh_name, open, settle};
 
 /// What RabbitMQ offers unless configured otherwise.
 const FRAME_MAX: usize = 131_072;
@@ -62,17 +62,43 @@ async fn a_missing_exchange_fails_its_route_only_and_costs_little() {
     assert!((2..9).contains(&opened), "opened {opened} times");
     assert!(matches!(*connector.status().borrow(), Status::Up { .. }), "the connection stays");
 
-    let (_connection, channel) = peer.channel().await;
-    let durable = ExchangeDeclareOptions { durable: true, auto_delete: true, ..ExchangeDeclareOptions::default() };
-    let name = missing.exchange.as_str();
-    channel.exchange_declare(name.into(), ExchangeKind::Topic, durable, FieldTable::default()).await.unwrap();
-    let (to, options) = (queue.routing_key.as_str(), QueueBindOptions::default());
-    channel.queue_bind(to.into(), name.into(), "key".into(), options, FieldTable::default()).await.unwrap();
+    peer.exchange(&missing.exchange, &queue).await;
     let mut outlet = open(&connector, "failing").await;
     assert!(deliver_one(&mut *outlet, numbered(&missing, 7)).await.is_ok());
     let started = Instant::now();
     open(&connector, "failing").await;
     assert!(started.elapsed() < Duration::from_millis(90), "a route that works opens at once");
+    connector.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_that_vanishes_under_traffic_loses_nothing() {
+    let peer = Peer::shared().await;
+    let (queue, name) = (peer.queue(&[]).await, fresh_name());
+    let address = Address { exchange: name.clone(), routing_key: "key".to_owned() };
+    peer.exchange(&name, &queue).await;
+    let connector = connector(&[peer.uri()]);
+    let mut outlet = open(&connector, "vanishing").await;
+    let mut settlements = Vec::new();
+    for start in (0..2000).step_by(100) {
+        settlements
+            .extend(outlet.deliver((start..start + 100).map(|number| numbered(&address, number)).collect()).await);
+        if start == 1000 {
+            let (_connection, channel) = peer.channel().await;
+            channel.exchange_delete(name.as_str().into(), ExchangeDeleteOptions::default()).await.unwrap();
+        }
+    }
+    let outcomes = settle(settlements).await;
+    assert!(matches!(outcomes.last(), Some(Err(DeliveryError::Retry { .. }))), "{:?}", outcomes.last());
+
+    peer.exchange(&name, &queue).await;
+    let mut outlet = open(&connector, "vanishing").await;
+    let again =
+        (0..2000).filter(|number| outcomes[*number].is_err()).map(|number| numbered(&address, number)).collect();
+    let outcomes = deliver(&mut *outlet, again).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    let arrived: BTreeSet<_> = numbers(&peer.drain(&queue).await).into_iter().collect();
+    assert!(arrived.into_iter().eq(0..2000), "all there");
     connector.close().await;
 }
 
