@@ -316,7 +316,7 @@ impl Bridge {
                 return;
             }
             assert!(started.elapsed() < Duration::from_secs(120), "{} confirmed", report.routes[0].confirmed_messages);
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }
