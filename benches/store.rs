@@ -181,6 +181,8 @@ fn feed_one(feed: Arc<Feed>) {
         frame: feed.frame.clone(),
         received_at: 1_700_000_000,
         duplicate_key: Some(id),
+        certainly_new: false,
+        companions: Vec::new(),
         queue_quota: u64::MAX,
         stream: None,
     };
@@ -226,6 +228,8 @@ fn steady(store: &Store, queue: QueueId, batch: usize, rounds: usize) {
                     frame: Bytes::from(vec![0x5A; KIB]),
                     received_at: 1_700_000_000,
                     duplicate_key: Some(MessageId { source: Guid::from_wire([8; 16]), ordinal }),
+                    certainly_new: false,
+                    companions: Vec::new(),
                     queue_quota: u64::MAX,
                     stream: None,
                 };

@@ -178,6 +178,8 @@ impl Model {
                 frame: self.random.bytes(new.length).into(),
                 received_at: self.now,
                 duplicate_key: new.key.map(|(source, ordinal)| id(source, ordinal)),
+                certainly_new: false,
+                companions: Vec::new(),
                 queue_quota: QUEUE_QUOTA,
                 stream: None,
             })

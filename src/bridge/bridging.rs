@@ -277,7 +277,7 @@ impl View {
                 .map(|session| SessionStatus {
                     peer: session.peer.to_string(),
                     source_machine: session.peer.queue_manager.to_string(),
-                    role: "acceptor".to_owned(),
+                    role: session.role.word().to_owned(),
                     age_s: (moment - session.since).as_secs(),
                     received_messages: session.received,
                 })

@@ -87,6 +87,8 @@ impl Desk {
             frame: frame.bytes().clone(),
             received_at: now,
             duplicate_key: Some(message.id()),
+            certainly_new: false,
+            companions: Vec::new(),
             queue_quota: route.config.from.quota,
             stream: Some(match route.config.from.on_quota {
                 OnQuota::Hold => stream.clone(),

@@ -66,13 +66,19 @@ pub async fn dial(
     settings: SessionSettings,
     connect_timeout: Duration,
 ) -> Result<Dialed, DialError> {
+    let (stream, _) = connect(addresses, connect_timeout).await?;
+    Dialed::establish(clock, stream, server, settings).await
+}
+
+/// Connects to the first of `addresses` that takes the connection within `limit`.
+pub(super) async fn connect(addresses: &[SocketAddr], limit: Duration) -> Result<(TcpStream, SocketAddr), DialError> {
     let mut failure = None;
     for &address in addresses {
-        match tokio::time::timeout(connect_timeout, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return Dialed::establish(clock, stream, server, settings).await,
+        match tokio::time::timeout(limit, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok((stream, address)),
             Ok(Err(source)) => failure = Some(DialError::Connect { address, source }),
             Err(_) => {
-                let source = io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {connect_timeout:?}"));
+                let source = io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {limit:?}"));
                 failure = Some(DialError::Connect { address, source });
             }
         }

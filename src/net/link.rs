@@ -1,34 +1,21 @@
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, BytesMut};
-use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-use super::sessions::Seat;
+use super::lane::{Consignment, Lane, LaneEnd};
+use super::sessions::{Seat, SessionRole};
+use super::verdict::{Intake, Reception, Told, Verdict};
 use super::{Arrival, Clock, Peer, Sessions, Stop};
 use crate::mqqb::Moment;
-use crate::mqqb::session::{CloseCause, Event, Receipt, Session, SessionSettings, Settled};
+use crate::mqqb::session::{CloseCause, Event, Outgoing, SendToken, Session, SessionSettings};
 use crate::mqqb::wire::{EstablishConnection, FrameCutter, Guid};
-
-/// What happens to the messages that come in. Implemented by the bridge.
-pub trait Reception: Send + Sync + 'static {
-    /// A session has begun: its messages are received by what this gives.
-    fn begin(&self) -> Box<dyn Intake>;
-
-    /// Resolves when there is room for more: nothing is read from any connection before. Cancel safe.
-    fn ready(&self) -> BoxFuture<'static, ()>;
-}
-
-/// What happens to the messages of one session.
-pub trait Intake: Send {
-    /// A message came, after all those that came before. Must be quick: the verdict may be given later, from anywhere.
-    fn receive(&mut self, arrival: Arrival, verdict: Verdict);
-}
 
 /// What every link is configured with.
 #[derive(Clone, Copy, Debug)]
@@ -48,59 +35,27 @@ const SLOWEST_RATE: u64 = 8 * 1024;
 /// window fills its own TCP connection, not our memory.
 const MAX_UNSETTLED_BYTES: usize = 8 * 1024 * 1024;
 
+/// No more messages are sent while this much waits to be written.
+const MAX_OUTPUT: usize = 1024 * 1024;
+
 /// Room for reading: little for a connection that says little, more for one that fills it.
 const READ_ROOM: std::ops::RangeInclusive<usize> = 4 * 1024..=128 * 1024;
 
-/// A message's fate, to be told exactly once. Dropped untold, it closes the session without an acknowledgment, so that
-/// the sender sends the message again.
+/// Who called whom.
 #[derive(Debug)]
-#[must_use = "a verdict that is dropped closes the session"]
-pub struct Verdict {
-    told: Option<(Receipt, usize)>,
-    to: mpsc::UnboundedSender<Told>,
+pub(super) enum Role {
+    /// We were called.
+    Acceptor,
+    /// We called, for a queue manager or, with a null identifier, for a direct name.
+    Initiator {
+        /// Whom we called.
+        server: Guid,
+        /// Who waits for the session, and is told why there is none.
+        caller: oneshot::Sender<Result<Lane, String>>,
+    },
 }
 
-#[derive(Debug)]
-enum Told {
-    Settled { receipt: Receipt, size: usize, how: Settled },
-    Hold(String),
-}
-
-impl Verdict {
-    /// It is on disk, or known as a duplicate of one that is.
-    pub fn stored(mut self) {
-        self.settle(Settled::Stored);
-    }
-
-    /// It is refused, and that is on record.
-    pub fn rejected(mut self) {
-        self.settle(Settled::Rejected);
-    }
-
-    /// It can't be taken now: the session is closed and nothing is acknowledged, so that the sender keeps it.
-    pub fn hold(mut self, why: String) {
-        self.told = None;
-        // A link that is gone has nothing left to close.
-        let _ = self.to.send(Told::Hold(why));
-    }
-
-    fn settle(&mut self, how: Settled) {
-        if let Some((receipt, size)) = self.told.take() {
-            // A link that is gone can't acknowledge any more; the sender sends again, and the history knows it.
-            let _ = self.to.send(Told::Settled { receipt, size, how });
-        }
-    }
-}
-
-impl Drop for Verdict {
-    fn drop(&mut self) {
-        if self.told.take().is_some() {
-            let _ = self.to.send(Told::Hold("a message could not be judged".to_owned()));
-        }
-    }
-}
-
-/// Drives one accepted connection until it ends.
+/// Drives one connection until it ends.
 pub(super) struct Link {
     clock: Clock,
     settings: LinkSettings,
@@ -119,6 +74,15 @@ pub(super) struct Link {
     told: (mpsc::UnboundedSender<Told>, mpsc::UnboundedReceiver<Told>),
     received: u64,
     progress: Progress,
+    /// Messages to be sent, and those that are sent and not acknowledged, by the session's token.
+    outbox: mpsc::Receiver<Consignment>,
+    lane: Lane,
+    end: LaneEnd,
+    sent: HashMap<u64, (u64, mpsc::UnboundedSender<u64>)>,
+    next_token: u64,
+    /// Who waits for the session to open, when we called.
+    caller: Option<oneshot::Sender<Result<Lane, String>>>,
+    called: bool,
 }
 
 /// How far the other side has come.
@@ -159,18 +123,28 @@ impl Link {
         reception: Arc<dyn Reception>,
         peer: Peer,
         sessions: &Sessions,
+        role: Role,
     ) -> Self {
         let now = clock.now();
+        let end = LaneEnd::default();
+        let (lane, outbox) = Lane::new(peer, end.clone());
+        let called = matches!(role, Role::Initiator { .. });
+        let (session, seat, caller) = match role {
+            Role::Acceptor => (Session::acceptor(settings.session, now), sessions.admit(), None),
+            Role::Initiator { server, caller } => {
+                (Session::initiator(settings.session, server, now), sessions.own(), Some(caller))
+            }
+        };
         Self {
             clock,
             settings,
-            session: Session::acceptor(settings.session, now),
+            session,
             // Until the session is open nothing comes that is larger than the packet that opens it.
             cutter: FrameCutter::new(EstablishConnection::PACKET_SIZE as u32),
             intake: reception.begin(),
             reception,
             peer,
-            seat: sessions.admit(),
+            seat,
             input: BytesMut::new(),
             output: BytesMut::new(),
             read_room: *READ_ROOM.start(),
@@ -178,7 +152,14 @@ impl Link {
             unsettled: Unsettled::default(),
             told: mpsc::unbounded_channel(),
             received: 0,
-            progress: Progress::Silent,
+            progress: if called { Progress::Speaking } else { Progress::Silent },
+            outbox,
+            lane,
+            end,
+            sent: HashMap::new(),
+            next_token: 0,
+            caller,
+            called,
         }
     }
 
@@ -188,6 +169,13 @@ impl Link {
         let _ = stream.set_nodelay(true);
         let (mut reader, mut writer) = stream.into_split();
         let ended = self.exchange(&mut reader, &mut writer, &mut shutdown).await;
+        // Whoever sends on this session is told before the goodbye, which may take a while.
+        self.end.set(ended.to_string());
+        self.outbox.close();
+        if let Some(caller) = self.caller.take() {
+            // Nobody waits any more when the whole bridge stops.
+            let _ = caller.send(Err(ended.to_string()));
+        }
         self.say_goodbye(&mut writer).await;
         self.log(&ended);
     }
@@ -204,6 +192,7 @@ impl Link {
             }
             let deadline = self.deadline();
             let may_read = self.may_read();
+            let may_send = self.session.window_left() > 0 && self.output.len() < MAX_OUTPUT;
             let room = self.read_room;
             tokio::select! {
                 biased;
@@ -212,6 +201,8 @@ impl Link {
                         self.settle(told);
                     }
                 }
+                // Before reading: the window bounds it, and whoever reads without end must not keep us from sending.
+                Some(consignment) = self.outbox.recv(), if may_send => self.send(consignment),
                 written = writer.write_buf(&mut self.output), if !self.output.is_empty() => {
                     if let Err(error) = written {
                         return error.into();
@@ -230,7 +221,7 @@ impl Link {
                     }
                     self.session.handle_timeout(now);
                 }
-                () = self.seat.evicted.notified(), if self.progress != Progress::Open => return Ended::Evicted,
+                () = self.seat.evicted.notified(), if self.progress != Progress::Open && !self.called => return Ended::Evicted,
                 () = shutdown.requested() => {
                     self.session.close(self.clock.now(), CloseCause::Local(Ended::Shutdown.to_string()));
                 }
@@ -268,7 +259,7 @@ impl Link {
                 let size = frame.bytes().len();
                 self.unsettled.messages += 1;
                 self.unsettled.bytes += size;
-                let verdict = Verdict { told: Some((receipt, size)), to: self.told.0.clone() };
+                let verdict = Verdict::new(receipt, size, self.told.0.clone());
                 self.intake.receive(Arrival { message, frame, peer: self.peer }, verdict);
             }
             Event::Closed(cause) => {
@@ -277,8 +268,14 @@ impl Link {
                 }
                 return Err(Ended::Session(cause));
             }
-            // An acceptor sends nothing of its own yet.
-            Event::Acknowledged(_) | Event::Writable => {}
+            Event::Acknowledged(SendToken(token)) => {
+                if let Some((token, sender)) = self.sent.remove(&token) {
+                    // A sender that is gone reads its queue anew when it comes back.
+                    let _ = sender.send(token);
+                }
+            }
+            // The window is asked before each message.
+            Event::Writable => {}
         }
         Ok(())
     }
@@ -287,13 +284,36 @@ impl Link {
         self.progress = Progress::Open;
         self.cutter = FrameCutter::new(self.settings.max_packet);
         self.peer.queue_manager = remote;
-        let twin = self.seat.open(self.peer, self.clock.now());
-        tracing::info!(event = "session_opened", peer = %self.peer, source_machine = %remote, "a session is open");
+        self.lane = self.lane.with_peer(self.peer);
+        let role = if self.called { SessionRole::Initiator } else { SessionRole::Acceptor };
+        let twin = self.seat.open(self.peer, self.clock.now(), role, self.lane.clone());
+        tracing::info!(
+            event = "session_opened", peer = %self.peer, source_machine = %remote, role = role.word(), "a session is open"
+        );
+        if let Some(caller) = self.caller.take() {
+            // A caller that is gone leaves a session that others may use, and that closes when it is idle.
+            let _ = caller.send(Ok(self.lane.clone()));
+        }
         if let Some(twin) = twin {
             tracing::warn!(
                 event = "duplicate_queue_manager", peer = %self.peer, source_machine = %remote, other = %twin,
                 "two addresses use one queue manager identifier: a cloned machine?"
             );
+        }
+    }
+
+    /// Sends as many of the waiting messages as the window has room for, this one first.
+    fn send(&mut self, consignment: Consignment) {
+        let mut next = Some(consignment);
+        while let Some(Consignment { token, packet, recoverable, acknowledged }) = next {
+            let own = self.next_token;
+            self.next_token += 1;
+            let outgoing = Outgoing { token: SendToken(own), packet, recoverable };
+            if self.session.send(self.clock.now(), outgoing).is_ok() {
+                self.sent.insert(own, (token, acknowledged));
+            }
+            let room = self.session.window_left() > 0;
+            next = if room { self.outbox.try_recv().ok() } else { None };
         }
     }
 
@@ -399,6 +419,10 @@ impl Link {
                     event = "session_closed", peer = %peer, source_machine = %source_machine, received, reason = %ended,
                     "a session is closed"
                 );
+            }
+            // Whoever called says why nothing came of it.
+            _ if self.called && self.progress != Progress::Open => {
+                tracing::debug!(event = "connection_closed", peer = %peer, reason = %ended, "no session came of it");
             }
             // Port scans and health checks connect and leave.
             Ended::PeerClosed(false) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::link::Link;
+use super::link::{Link, Role};
 use super::{Clock, LinkSettings, Peer, Reception, Sessions, Stop};
 use crate::mqqb::wire::Guid;
 
@@ -69,7 +69,7 @@ impl Listener {
                 accepted = self.socket.accept() => match accepted {
                     Ok((stream, address)) => {
                         let peer = Peer { address, local: local_address(&stream, self.address), queue_manager: Guid::NULL };
-                        let link = Link::new(clock, settings, Arc::clone(&reception), peer, &sessions);
+                        let link = Link::new(clock, settings, Arc::clone(&reception), peer, &sessions, Role::Acceptor);
                         links.spawn(link.run(stream, shutdown.clone()));
                     }
                     Err(error) => {

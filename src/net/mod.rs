@@ -4,18 +4,24 @@
 
 mod clock;
 mod dialer;
+mod lane;
+mod lanes;
 mod link;
 mod listener;
 mod ping;
 mod reception;
 mod sessions;
 mod stop;
+mod verdict;
 
 pub use clock::Clock;
 pub use dialer::{DialError, Dialed, dial};
-pub use link::{Intake, LinkSettings, Reception, Verdict};
+pub use lane::{Consignment, Lane};
+pub use lanes::{Lanes, LanesParts, Located, RetrySchedule, Unreachable};
+pub use link::LinkSettings;
 pub use listener::{ListenError, Listener};
 pub use ping::PingResponder;
 pub use reception::{Arrival, Peer};
-pub use sessions::{SessionReport, Sessions};
+pub use sessions::{SessionReport, SessionRole, Sessions};
 pub use stop::{Stop, StopSwitch};
+pub use verdict::{Intake, Reception, Verdict};

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::Peer;
+use super::{Lane, Peer};
 use crate::mqqb::Moment;
 use crate::mqqb::wire::Guid;
 
@@ -19,10 +19,21 @@ struct State {
     next: u64,
     /// Connections that have not finished their handshake, oldest first.
     pending: BTreeMap<u64, Arc<Notify>>,
-    open: BTreeMap<u64, SessionReport>,
+    open: BTreeMap<u64, OpenSession>,
+}
+
+#[derive(Debug)]
+struct OpenSession {
+    report: SessionReport,
+    lane: Lane,
 }
 
 impl State {
+    /// Sessions that were opened from here are bounded by what there is to send.
+    fn accepted(&self) -> usize {
+        self.open.values().filter(|session| session.report.role == SessionRole::Acceptor).count()
+    }
+
     fn evict_oldest(&mut self) {
         if let Some((_, oldest)) = self.pending.pop_first() {
             oldest.notify_one();
@@ -35,10 +46,31 @@ impl State {
 pub struct SessionReport {
     /// The other end.
     pub peer: Peer,
+    /// Who called whom.
+    pub role: SessionRole,
     /// When it was opened.
     pub since: Moment,
     /// Messages received on it.
     pub received: u64,
+}
+
+/// Who opened a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionRole {
+    /// The other side.
+    Acceptor,
+    /// This side.
+    Initiator,
+}
+
+impl SessionRole {
+    /// The word for `status` and the log: what this side is.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Acceptor => "acceptor",
+            Self::Initiator => "initiator",
+        }
+    }
 }
 
 /// A place in the list; given up when dropped.
@@ -57,12 +89,12 @@ impl Sessions {
 
     /// Whether one more session would be accepted.
     pub fn has_room(&self) -> bool {
-        self.locked().open.len() < self.max
+        self.locked().accepted() < self.max
     }
 
     /// The open sessions.
     pub fn report(&self) -> Vec<SessionReport> {
-        self.locked().open.values().copied().collect()
+        self.locked().open.values().map(|session| session.report).collect()
     }
 
     /// How many sessions are open.
@@ -85,6 +117,22 @@ impl Sessions {
         Seat { sessions: self.clone(), number, evicted }
     }
 
+    /// A place for a connection that we made.
+    pub(super) fn own(&self) -> Seat {
+        let mut state = self.locked();
+        let number = state.next;
+        state.next += 1;
+        drop(state);
+        Seat { sessions: self.clone(), number, evicted: Arc::default() }
+    }
+
+    /// An open session with a queue manager, whoever opened it: messages go both ways on it.
+    pub fn lane_to(&self, queue_manager: Guid) -> Option<Lane> {
+        let state = self.locked();
+        let mut sessions = state.open.values().filter(|session| session.report.peer.queue_manager == queue_manager);
+        sessions.find(|session| session.lane.is_open()).map(|session| session.lane.clone())
+    }
+
     /// Sends the oldest connection without a handshake away: the system has no room for another.
     pub(super) fn make_room(&self) {
         self.locked().evict_oldest();
@@ -98,11 +146,12 @@ impl Sessions {
 
 impl Seat {
     /// The handshake is done. Other addresses under the same identity are reported: two machines with one GUID.
-    pub(super) fn open(&self, peer: Peer, since: Moment) -> Option<Peer> {
+    pub(super) fn open(&self, peer: Peer, since: Moment, role: SessionRole, lane: Lane) -> Option<Peer> {
         let mut state = self.sessions.locked();
         state.pending.remove(&self.number);
-        let twin = state.open.values().map(|report| report.peer).find(|other| is_twin(other, &peer));
-        state.open.insert(self.number, SessionReport { peer, since, received: 0 });
+        let twin = state.open.values().map(|session| session.report.peer).find(|other| is_twin(other, &peer));
+        let report = SessionReport { peer, role, since, received: 0 };
+        state.open.insert(self.number, OpenSession { report, lane });
         twin
     }
 
@@ -111,8 +160,8 @@ impl Seat {
     }
 
     pub(super) fn count(&self, received: u64) {
-        if let Some(report) = self.sessions.locked().open.get_mut(&self.number) {
-            report.received = received;
+        if let Some(session) = self.sessions.locked().open.get_mut(&self.number) {
+            session.report.received = received;
         }
     }
 }

@@ -15,6 +15,13 @@ use super::line::Request;
 use super::schema::{self, Head, MessageKey, Row, cut};
 use super::{Enqueued, NewMessage, Position, QueueId, SetAside, StoreError};
 
+/// Whether quotas are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    WithinQuotas,
+    AsMuchAsThereIs,
+}
+
 /// Positions further apart are sought one by one; nearer ones are found by walking over what is between.
 const NEAR: u64 = 32;
 
@@ -29,6 +36,8 @@ pub(super) struct Books {
     pub(super) volume: Option<Volume>,
     /// Messages that arrived before may have been published before.
     pub(super) repeated_below: u64,
+    /// The next of the numbers that are given out, and whether that has changed in this batch.
+    pub(super) ordinals: Ordinals,
 }
 
 /// Space on the volume of the store. Removals need some too: what is reserved is not given to messages.
@@ -38,9 +47,27 @@ pub(super) struct Volume {
     pub(super) reserve: u64,
 }
 
+/// Numbers for messages of our own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ordinals {
+    pub(super) next: u32,
+    pub(super) changed: bool,
+}
+
 impl Books {
     fn changed(&self) -> bool {
-        self.ledger.changed().next().is_some() || self.history.changed().next().is_some()
+        self.ordinals.changed || self.ledger.changed().next().is_some() || self.history.changed().next().is_some()
+    }
+
+    /// 0 is left out, and no run of numbers goes over the end.
+    fn take_ordinals(&mut self, count: u32) -> u32 {
+        let first = self.ordinals.next.max(1);
+        let (first, next) = match first.checked_add(count) {
+            Some(next) => (first, next),
+            None => (1, count.saturating_add(1)),
+        };
+        self.ordinals = Ordinals { next, changed: true };
+        first
     }
 }
 
@@ -51,6 +78,7 @@ pub(super) enum Outcome {
     Done(Result<(), StoreError>),
     OpenQueue(Result<QueueId, StoreError>),
     Expire(usize),
+    TakeOrdinals(u32),
 }
 
 impl Request {
@@ -61,6 +89,7 @@ impl Request {
             (Self::Remove { done, .. } | Self::Move { done, .. }, Outcome::Done(result)) => done(result),
             (Self::OpenQueue { done, .. }, Outcome::OpenQueue(result)) => done(result),
             (Self::Expire { done, .. }, Outcome::Expire(rows)) => done(Ok(rows)),
+            (Self::TakeOrdinals { done, .. }, Outcome::TakeOrdinals(first)) => done(Ok(first)),
             (request, outcome) => request.fail(StoreError::Disk(format!("{outcome:?} is no answer to the request"))),
         }
     }
@@ -77,6 +106,7 @@ impl Request {
             Self::Remove { done, .. } | Self::Move { done, .. } => done(Err(error)),
             Self::OpenQueue { done, .. } => done(Err(error)),
             Self::Expire { done, .. } => done(Err(error)),
+            Self::TakeOrdinals { done, .. } => done(Err(error)),
         }
     }
 }
@@ -103,13 +133,19 @@ pub(super) fn apply(
     for request in requests {
         outcomes.push(match request {
             Request::Store { message, .. } => Outcome::Store(batch.store_in_stream(message)),
-            Request::Remove { queue, positions, .. } => {
+            Request::Remove { queue, positions, companions, .. } => {
                 batch.remove(*queue, positions)?;
+                batch.accompany(companions);
                 Outcome::Done(Ok(()))
             }
-            Request::Move { from, position, to, why, .. } => {
-                Outcome::Done(batch.relocate(*from, *position, *to, why.as_ref())?)
+            Request::Move { from, position, to, why, companions, .. } => {
+                let moved = batch.relocate(*from, *position, *to, why.as_ref())?;
+                if moved.is_ok() {
+                    batch.accompany(companions);
+                }
+                Outcome::Done(moved)
             }
+            Request::TakeOrdinals { count, .. } => Outcome::TakeOrdinals(batch.books.take_ordinals(*count)),
             Request::OpenQueue { name, .. } => Outcome::OpenQueue(batch.open_queue(name)),
             Request::Expire { now, .. } => Outcome::Expire(batch.books.history.expire(*now)),
         });
@@ -134,13 +170,23 @@ struct Batch<'t, 'r> {
 }
 
 impl<'r> Batch<'_, 'r> {
+    /// Stores what goes with a message or with its removal. An acknowledgment that can't be stored is no reason to
+    /// refuse what it acknowledges: it is missing, and that is logged.
+    fn accompany(&mut self, companions: &'r [NewMessage]) {
+        for companion in companions {
+            if let Err(error) = self.store(companion, Room::AsMuchAsThereIs) {
+                tracing::warn!(event = "companion_not_stored", reason = %error, "an acknowledgment could not be stored and is lost");
+            }
+        }
+    }
+
     /// Nothing of a stream is stored behind a gap.
     fn store_in_stream(&mut self, message: &'r NewMessage) -> Result<Enqueued, StoreError> {
-        let Some(stream) = &message.stream else { return self.store(message) };
+        let Some(stream) = &message.stream else { return self.store(message, Room::WithinQuotas) };
         if stream.is_broken() {
             return Err(StoreError::Interrupted);
         }
-        let result = self.store(message);
+        let result = self.store(message, Room::WithinQuotas);
         let breaks = match &result {
             Ok(_) => false,
             Err(StoreError::QueueFull { .. }) => !stream.passes_full_queues,
@@ -152,12 +198,11 @@ impl<'r> Batch<'_, 'r> {
         result
     }
 
-    fn store(&mut self, message: &'r NewMessage) -> Result<Enqueued, StoreError> {
+    fn store(&mut self, message: &'r NewMessage, room: Room) -> Result<Enqueued, StoreError> {
         let Books { ledger, history, quota, volume, .. } = &mut *self.books;
         let account = ledger.account(message.queue).ok_or(StoreError::NoSuchQueue(message.queue))?;
-        if let Some(id) = message.duplicate_key
-            && history.recall(id, message.received_at)
-        {
+        let known = message.duplicate_key.is_some_and(|id| history.recall(id, message.received_at));
+        if known && !message.certainly_new {
             return Ok(Enqueued::Duplicate);
         }
         let length = u32::try_from(message.frame.len())
@@ -171,14 +216,15 @@ impl<'r> Batch<'_, 'r> {
             }
             *free = left;
         }
-        if ledger.bytes().saturating_add(bytes) > *quota {
+        let limited = room == Room::WithinQuotas;
+        if limited && ledger.bytes().saturating_add(bytes) > *quota {
             return Err(StoreError::Full { used: ledger.bytes(), quota: *quota });
         }
-        if account.bytes().saturating_add(bytes) > message.queue_quota {
+        if limited && account.bytes().saturating_add(bytes) > message.queue_quota {
             return Err(StoreError::QueueFull { used: account.bytes(), quota: message.queue_quota });
         }
         let arrival = ledger.add(message.queue, bytes).ok_or(StoreError::NoSuchQueue(message.queue))?;
-        if let Some(id) = message.duplicate_key {
+        if let Some(id) = message.duplicate_key.filter(|_| !known) {
             history.remember(id, message.received_at);
         }
         let position = Position { inverse_priority: schema::LOWEST - message.priority.min(schema::LOWEST), arrival };
@@ -196,6 +242,7 @@ impl<'r> Batch<'_, 'r> {
         if !slices.is_empty() {
             self.new_slices.push((arrival, &message.frame, slices));
         }
+        self.accompany(&message.companions);
         Ok(Enqueued::Stored(position))
     }
 
@@ -304,6 +351,10 @@ impl<'r> Batch<'_, 'r> {
                 }
             }
             cursor.close()?;
+        }
+        if self.books.ordinals.changed {
+            let next = u64::from(self.books.ordinals.next);
+            transaction.open_table(schema::META)?.insert(schema::META_NEXT_ORDINAL, next)?;
         }
         let mut queues = transaction.open_table(schema::QUEUES)?;
         for (queue, row) in self.books.ledger.changed() {

@@ -22,11 +22,36 @@ pub(super) type Done<T> = Box<dyn FnOnce(Result<T, StoreError>) + Send>;
 
 /// Something to be written.
 pub(super) enum Request {
-    Store { message: NewMessage, done: Done<Enqueued> },
-    Remove { queue: QueueId, positions: Vec<Position>, done: Done<()> },
-    Move { from: QueueId, position: Position, to: QueueId, why: Option<SetAside>, done: Done<()> },
-    OpenQueue { name: String, done: Done<QueueId> },
-    Expire { now: u64, done: Done<usize> },
+    Store {
+        message: NewMessage,
+        done: Done<Enqueued>,
+    },
+    Remove {
+        queue: QueueId,
+        positions: Vec<Position>,
+        companions: Vec<NewMessage>,
+        done: Done<()>,
+    },
+    Move {
+        from: QueueId,
+        position: Position,
+        to: QueueId,
+        why: Option<SetAside>,
+        companions: Vec<NewMessage>,
+        done: Done<()>,
+    },
+    TakeOrdinals {
+        count: u32,
+        done: Done<u32>,
+    },
+    OpenQueue {
+        name: String,
+        done: Done<QueueId>,
+    },
+    Expire {
+        now: u64,
+        done: Done<usize>,
+    },
 }
 
 impl Request {

@@ -109,10 +109,16 @@ pub struct NewMessage {
     pub received_at: u64,
     /// For the history of messages seen; `None` when duplicates are told by other means.
     pub duplicate_key: Option<MessageId>,
+    /// Whoever brought it says that it comes for the first time: it is stored and remembered, whatever the history
+    /// knows of its key.
+    pub certainly_new: bool,
     /// Bytes that the queue may hold; beyond it the message is not taken.
     pub queue_quota: u64,
     /// The messages that it must not overtake.
     pub stream: Option<Stream>,
+    /// Messages of our own that are stored with it, in the same transaction, when it is stored and is no duplicate:
+    /// acknowledgments. No quota stands in their way.
+    pub companions: Vec<NewMessage>,
 }
 
 /// Messages that are stored in their order or not at all: after one that could not be stored, none of its stream is.
@@ -324,8 +330,27 @@ impl Store {
         queue: QueueId,
         positions: Vec<Position>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        self.remove_with(queue, positions, Vec::new())
+    }
+
+    /// Removes messages and stores `companions` in the same transaction: what is said of their removal. No quota
+    /// stands in the way of those.
+    pub fn remove_with(
+        &self,
+        queue: QueueId,
+        positions: Vec<Position>,
+        companions: Vec<NewMessage>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
         let (done, outcome) = answer();
-        self.writer.shared.push(Request::Remove { queue, positions, done });
+        self.writer.shared.push(Request::Remove { queue, positions, companions, done });
+        outcome
+    }
+
+    /// Takes `count` numbers that were never taken before and never will be again, whatever happens to the process;
+    /// resolves to the first. They count modulo 2^32 and leave out 0.
+    pub fn take_ordinals(&self, count: u32) -> impl Future<Output = Result<u32, StoreError>> + Send + use<> {
+        let (done, outcome) = answer();
+        self.writer.shared.push(Request::TakeOrdinals { count, done });
         outcome
     }
 
@@ -340,8 +365,21 @@ impl Store {
         to: QueueId,
         why: SetAside,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        self.set_aside_with(from, position, to, why, Vec::new())
+    }
+
+    /// Moves a message as [`Store::set_aside`] does and stores `companions` in the same transaction, as
+    /// [`Store::remove_with`] does.
+    pub fn set_aside_with(
+        &self,
+        from: QueueId,
+        position: Position,
+        to: QueueId,
+        why: SetAside,
+        companions: Vec<NewMessage>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
         let (done, outcome) = answer();
-        self.writer.shared.push(Request::Move { from, position, to, why: Some(why), done });
+        self.writer.shared.push(Request::Move { from, position, to, why: Some(why), companions, done });
         outcome
     }
 
@@ -353,7 +391,7 @@ impl Store {
         to: QueueId,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
         let (done, outcome) = answer();
-        self.writer.shared.push(Request::Move { from, position, to, why: None, done });
+        self.writer.shared.push(Request::Move { from, position, to, why: None, companions: Vec::new(), done });
         outcome
     }
 

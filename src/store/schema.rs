@@ -7,6 +7,7 @@
 //!              "version"         the format, 1
 //!              "clean"           1 while closed with nothing in flight to a foreign system
 //!              "repeated_below"  messages that arrived before may have been published before
+//!              "next_ordinal"    the next number for a message of our own; absent: 1
 //!
 //! queues     u32 queue                             -> 0   u8   version, 1
 //!                                                     1   u64  messages in the queue
@@ -54,6 +55,7 @@ pub(super) const HISTORY: TableDefinition<'_, &HistoryKey, &HistoryRow> = TableD
 pub(super) const META_VERSION: &str = "version";
 pub(super) const META_CLEAN: &str = "clean";
 pub(super) const META_REPEATED_BELOW: &str = "repeated_below";
+pub(super) const META_NEXT_ORDINAL: &str = "next_ordinal";
 
 pub(super) type MessageKey = [u8; 4 /* queue */ + 1 /* inverse priority */ + 8];
 pub(super) type SliceKey = [u8; SLICE_KEY_SIZE];

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use redb::{Durability, ReadTransaction, ReadableDatabase, ReadableTable, TableError, TableHandle, WriteTransaction};
 
-use super::batch::{self, Books, Outcome};
+use super::batch::{self, Books, Ordinals, Outcome};
 use super::database::{Engine, Fault, Place, guarded};
 use super::depth::Ledger;
 use super::history::History;
@@ -43,6 +43,7 @@ fn prepare_or_refuse(engine: &Engine, options: &StoreOptions) -> Result<Books, F
     }
     let ledger;
     let repeated_below;
+    let ordinals;
     {
         let mut meta = transaction.open_table(schema::META)?;
         let number = |value: Option<redb::AccessGuard<'_, u64>>| value.map(|value| value.value());
@@ -61,6 +62,7 @@ fn prepare_or_refuse(engine: &Engine, options: &StoreOptions) -> Result<Books, F
         } else {
             ledger.next_arrival()
         };
+        ordinals = read_ordinals(&meta)?;
         meta.insert(schema::META_VERSION, schema::VERSION)?;
         meta.insert(schema::META_CLEAN, 0)?;
         meta.insert(schema::META_REPEATED_BELOW, repeated_below)?;
@@ -69,7 +71,7 @@ fn prepare_or_refuse(engine: &Engine, options: &StoreOptions) -> Result<Books, F
     }
     let history = read_history(&transaction.open_table(schema::HISTORY)?, options)?;
     transaction.commit()?;
-    Ok(Books { ledger, history, quota: options.quota, volume: None, repeated_below })
+    Ok(Books { ledger, history, quota: options.quota, volume: None, repeated_below, ordinals })
 }
 
 fn begin(engine: &Engine) -> Result<WriteTransaction, Fault> {
@@ -79,6 +81,11 @@ fn begin(engine: &Engine) -> Result<WriteTransaction, Fault> {
     // sync fails the last state stands, when the second fails everything the new one refers to is on disk.
     transaction.set_quick_repair(true);
     Ok(transaction)
+}
+
+fn read_ordinals(meta: &impl ReadableTable<&'static str, u64>) -> Result<Ordinals, Fault> {
+    let next = meta.get(schema::META_NEXT_ORDINAL)?.map_or(1, |next| next.value());
+    Ok(Ordinals { next: u32::try_from(next).unwrap_or(1), changed: false })
 }
 
 fn read_ledger(queues: &impl ReadableTable<u32, &'static [u8]>) -> Result<Ledger, Fault> {
@@ -208,6 +215,7 @@ impl Writer {
         if changed {
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
             self.books.history.saved();
+            self.books.ordinals.changed = false;
             self.books.ledger.publish(&self.shared.queues);
         }
         Ok(outcomes)
@@ -264,6 +272,9 @@ impl Writer {
             let mut ledger = read_ledger(&transaction.open_table(schema::QUEUES)?)?;
             ledger.skip_arrivals(books.ledger.next_arrival());
             books.history = read_history(&transaction.open_table(schema::HISTORY)?, &self.options)?;
+            // What was given out before and did not reach the disk was told to nobody; what did is not given again.
+            let next = read_ordinals(&transaction.open_table(schema::META)?)?.next.max(books.ordinals.next);
+            books.ordinals = Ordinals { next, changed: false };
             books.ledger = ledger;
             transaction.close()?;
             Ok(engine)

@@ -271,7 +271,17 @@ pub fn options() -> StoreOptions {
 
 pub fn message(queue: QueueId, priority: u8, frame: impl Into<Bytes>) -> NewMessage {
     let frame = frame.into();
-    NewMessage { queue, priority, frame, received_at: NOW, duplicate_key: None, queue_quota: u64::MAX, stream: None }
+    NewMessage {
+        queue,
+        priority,
+        frame,
+        received_at: NOW,
+        duplicate_key: None,
+        certainly_new: false,
+        queue_quota: u64::MAX,
+        stream: None,
+        companions: Vec::new(),
+    }
 }
 
 pub fn id(source: u8, ordinal: u32) -> MessageId {
