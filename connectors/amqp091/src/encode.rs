@@ -1,9 +1,11 @@
 //! From the bridge's form of a message to AMQP's.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use connector_api::{DeliveryError, Headers, Message, Value};
 use lapin::BasicProperties;
-use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::types::{AMQPValue, DecimalValue, FieldTable, ShortString};
 
 /// Lengths of short strings are one byte.
 const SHORT_STRING_MAX: usize = 0xFF;
@@ -98,7 +100,8 @@ fn fit_or_head(text: Option<String>, header: &'static str, headers: &mut Headers
     }
 }
 
-fn short(what: &str, text: String) -> Result<ShortString, DeliveryError> {
+fn short(what: &str, text: impl Into<Cow<'static, str>>) -> Result<ShortString, DeliveryError> {
+    let text = text.into();
     let length = text.len();
     ShortString::try_new(text).map_err(|_| DeliveryError::Refused {
         reason: format!("the {what} has {length} bytes, and AMQP allows {SHORT_STRING_MAX}"),
@@ -108,16 +111,27 @@ fn short(what: &str, text: String) -> Result<ShortString, DeliveryError> {
 fn table(headers: Headers) -> Result<FieldTable, DeliveryError> {
     let mut table = FieldTable::default();
     for (name, value) in headers {
-        let value = match value {
-            Value::Bool(value) => AMQPValue::Boolean(value),
-            Value::Int(value) => AMQPValue::LongLongInt(value),
-            Value::Text(value) => AMQPValue::LongString(value.into()),
-            Value::Bytes(value) => AMQPValue::ByteArray(Vec::from(value).into()),
-            Value::Table(value) => AMQPValue::FieldTable(self::table(value)?),
-        };
-        table.insert(short("name of a header", name.to_owned())?, value);
+        table.insert(short("name of a header", name)?, self::value(value)?);
     }
     Ok(table)
+}
+
+fn value(value: Value) -> Result<AMQPValue, DeliveryError> {
+    Ok(match value {
+        Value::Bool(value) => AMQPValue::Boolean(value),
+        Value::Int(value) => AMQPValue::LongLongInt(value),
+        Value::Text(value) => AMQPValue::LongString(value.into()),
+        Value::Bytes(value) => AMQPValue::ByteArray(Vec::from(value).into()),
+        Value::Table(value) => AMQPValue::FieldTable(table(value)?),
+        Value::Null => AMQPValue::Void,
+        Value::Float(value) => AMQPValue::Double(value),
+        Value::Decimal { scale, unscaled } => AMQPValue::DecimalValue(DecimalValue { scale, value: unscaled }),
+        Value::Timestamp(seconds) => AMQPValue::Timestamp(seconds),
+        Value::List(values) => {
+            let values = values.into_iter().map(self::value).collect::<Result<Vec<_>, _>>()?;
+            AMQPValue::FieldArray(values.into())
+        }
+    })
 }
 
 /// Encoded size of the entries of a table, without the four bytes of its length.
@@ -132,6 +146,10 @@ fn value_size(value: &Value) -> usize {
         Value::Text(text) => 4 + text.len(),
         Value::Bytes(bytes) => 4 + bytes.len(),
         Value::Table(headers) => 4 + table_size(headers),
+        Value::Null => 0,
+        Value::Float(_) | Value::Timestamp(_) => 8,
+        Value::Decimal { .. } => 1 + 4,
+        Value::List(values) => 4 + values.iter().map(|value| 1 /* type */ + value_size(value)).sum::<usize>(),
     }
 }
 

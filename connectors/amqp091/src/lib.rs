@@ -28,7 +28,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use connector_api::{Connector, Outlet, OutletOptions, Status};
+use connector_api::{Connector, Inlet, InletOptions, Outlet, OutletOptions, Place, Status};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use lapin::Channel;
@@ -148,6 +148,18 @@ impl Connector for Amqp091Connector {
             }
         }
         .boxed()
+    }
+
+    fn inlet_status(&self) -> watch::Receiver<Status> {
+        self.status()
+    }
+
+    fn inlet(&self, _options: InletOptions) -> BoxFuture<'_, Box<dyn Inlet>> {
+        std::future::pending().boxed()
+    }
+
+    fn missing<'a>(&'a self, _wanted: &'a [Place], limit: Duration) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        async move { self.probe(limit).await.map(|()| Vec::new()) }.boxed()
     }
 
     fn probe(&self, limit: Duration) -> BoxFuture<'_, Result<(), String>> {

@@ -163,6 +163,7 @@ fn table(headers: &Headers) -> BTreeMap<String, ArrivedValue> {
         Value::Text(value) => ArrivedValue::Text(value.clone()),
         Value::Bytes(value) => ArrivedValue::Bytes(value.clone()),
         Value::Table(value) => ArrivedValue::Table(table(value)),
+        other => panic!("{other:?} is not sent by the kit"),
     };
     headers.iter().map(|(name, one)| (name.to_owned(), value(one))).collect()
 }

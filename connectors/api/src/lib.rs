@@ -1,13 +1,15 @@
 //! What a foreign message system looks like from the bridge.
 //!
 //! A [`Connector`] is one configured system, such as a RabbitMQ cluster. An [`Outlet`] takes messages out of the
-//! bridge and answers for each one when the foreign system has taken responsibility for it. Connectors know
-//! nothing of MSMQ: the bridge translates.
+//! bridge and answers for each one when the foreign system has taken responsibility for it. An [`Inlet`] brings messages
+//! in, and the foreign system keeps each one until the bridge has taken responsibility. Connectors know nothing of
+//! MSMQ: the bridge translates.
 //!
 //! [`memory`] is a foreign system in this process, with faults on demand, for tests of what stands before it.
 //! [`conformance`] checks any connector against this contract; `connectors/README.md` says how to write one.
 
 pub mod conformance;
+mod incoming;
 pub mod memory;
 mod message;
 
@@ -17,6 +19,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
+pub use incoming::{Delivery, Disposition, Incoming, MAX_DEPTH, MAX_VALUES, Receipt};
 pub use message::{Address, Body, Headers, Message, Value};
 
 /// One configured foreign system.
@@ -24,9 +27,15 @@ pub trait Connector: Send + Sync + fmt::Debug {
     /// The name it has in the configuration.
     fn name(&self) -> &str;
 
-    /// Starts whatever keeps the connection alive, unless it has been started, and reports on it. Never fails for an
-    /// absent peer: that is a state, not an error.
+    /// Starts whatever keeps the connection of the outlets alive, unless it has been started, and reports on it. Never
+    /// fails for an absent peer: that is a state, not an error. It says nothing of inlets, which have a connection of
+    /// their own where one that is [`Blocked`](Status::Blocked) for sending could hold up receiving.
     fn status(&self) -> watch::Receiver<Status>;
+
+    /// The same for the connection of the inlets, which is made only when this or [`inlet`](Self::inlet) is called: a
+    /// bridge that takes nothing in costs the foreign system no second connection. Up says that the system is there,
+    /// not that a queue is: what is wrong with one queue is told by its inlet.
+    fn inlet_status(&self) -> watch::Receiver<Status>;
 
     /// Opens an outlet, waiting as long as the foreign system is not there; after [`close`](Self::close), for ever.
     /// When outlets of the same route fail again and again before anything was settled well, it waits longer each
@@ -34,12 +43,26 @@ pub trait Connector: Send + Sync + fmt::Debug {
     /// [`status`](Self::status).
     fn outlet(&self, options: OutletOptions) -> BoxFuture<'_, Box<dyn Outlet>>;
 
-    /// Tries once to connect and log in, for `check --online`, and disconnects again. Does not touch the connection
-    /// that outlets use. The error is a sentence that names the peer, what it said, and the remedy.
+    /// Opens an inlet, waiting as long as the foreign system is not there; after [`close`](Self::close), for ever. When
+    /// inlets of the same route fail again and again before a delivery was received, it waits longer each time, so that
+    /// the caller may simply open the next one. Cancel safe. Starts the connection like
+    /// [`inlet_status`](Self::inlet_status).
+    ///
+    /// Whether the queue is there is not known yet when the inlet is: a missing one is the error of the first
+    /// [`receive`](Inlet::receive).
+    fn inlet(&self, options: InletOptions) -> BoxFuture<'_, Box<dyn Inlet>>;
+
+    /// Tries once to connect and log in, for `check --online`, and disconnects again. Does not touch the connections
+    /// that outlets and inlets use. The error is a sentence that names the peer, what it said, and the remedy.
     fn probe(&self, timeout: Duration) -> BoxFuture<'_, Result<(), String>>;
 
-    /// Lets go of the connection for good; what is still open settles as [`DeliveryError::Retry`]. Bounded to a few
-    /// seconds: a peer that does not answer is left behind. Dropping the connector does the same without waiting.
+    /// [`probe`](Self::probe), and looks which places are there, declaring nothing. A sentence for each one that is
+    /// missing or can't be used, in their order; the error is that of `probe`.
+    fn missing<'a>(&'a self, wanted: &'a [Place], timeout: Duration) -> BoxFuture<'a, Result<Vec<String>, String>>;
+
+    /// Lets go of the connections for good; what is still open settles as [`DeliveryError::Retry`], and inlets fail.
+    /// Bounded to a few seconds: a peer that does not answer is left behind. Dropping the connector does the same
+    /// without waiting.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -98,6 +121,63 @@ impl DeliveryError {
     /// A [`Retry`](Self::Retry) for that reason.
     pub fn retry(reason: impl Into<String>) -> Self {
         Self::Retry { reason: reason.into() }
+    }
+}
+
+/// How an inlet is to be used.
+#[derive(Clone, Debug)]
+pub struct InletOptions {
+    /// The route, for names and logs.
+    pub route: String,
+    /// Where to take messages from: the queue.
+    pub address: String,
+    /// At most this many deliveries are handed over and not yet settled, so many are in memory at most. 0 counts as 1.
+    pub prefetch: u16,
+}
+
+/// The way in for one route. Deliveries come in the order of the queue, except those that come again.
+pub trait Inlet: Send {
+    /// The next delivery; waits while there is none. Cancel safe.
+    ///
+    /// An error means that this inlet is of no use any more, and is the answer to every later call too: open another.
+    /// Deliveries that were open then come again, and settling them does nothing.
+    ///
+    /// Dropping the inlet leaves its open deliveries to be settled as if it were there; what it had not handed over goes
+    /// back to the queue.
+    fn receive(&mut self) -> BoxFuture<'_, Result<Delivery, InletError>>;
+}
+
+/// Why an inlet is of no use any more: connection lost, queue missing or deleted, access refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct InletError {
+    /// In the foreign system's words, where it gave any.
+    pub reason: String,
+}
+
+impl InletError {
+    /// For that reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
+/// A place in the foreign system that a route needs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// Messages are sent to it, by this name. The default one, whose name is empty, is always there.
+    Exchange(String),
+    /// Messages wait in it, by this name.
+    Queue(String),
+}
+
+/// As in a sentence.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exchange(name) => write!(f, "exchange {name:?}"),
+            Self::Queue(name) => write!(f, "queue {name:?}"),
+        }
     }
 }
 

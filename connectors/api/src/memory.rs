@@ -9,7 +9,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
 
-use crate::{Address, Connector, DeliveryError, Message, Outlet, OutletOptions, Settlement, Status};
+use crate::{
+    Address, Connector, DeliveryError, Inlet, InletOptions, Message, Outlet, OutletOptions, Place, Settlement, Status,
+};
 
 /// Where a [`MemoryConnector`] says it is connected to.
 pub const PEER: &str = "memory";
@@ -136,6 +138,18 @@ impl Connector for MemoryConnector {
             Box::new(MemoryOutlet { route: options.route, system, link, generation }) as Box<dyn Outlet>
         }
         .boxed()
+    }
+
+    fn inlet_status(&self) -> watch::Receiver<Status> {
+        self.status()
+    }
+
+    fn inlet(&self, _options: InletOptions) -> BoxFuture<'_, Box<dyn Inlet>> {
+        std::future::pending().boxed()
+    }
+
+    fn missing<'a>(&'a self, _wanted: &'a [Place], _timeout: Duration) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        std::future::ready(Ok(Vec::new())).boxed()
     }
 
     fn probe(&self, _timeout: Duration) -> BoxFuture<'_, Result<(), String>> {

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -83,9 +84,9 @@ impl fmt::Debug for Body {
     }
 }
 
-/// Headers in the order in which they were set; a name occurs once.
+/// Headers in the order in which they were set; a name occurs once. Names that this program knows cost no memory.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Headers(Vec<(&'static str, Value)>);
+pub struct Headers(Vec<(Cow<'static, str>, Value)>);
 
 /// The value of a header.
 #[derive(Clone, PartialEq)]
@@ -100,6 +101,21 @@ pub enum Value {
     Bytes(Bytes),
     /// A table.
     Table(Headers),
+    /// Nothing; not the same as no header.
+    Null,
+    /// A floating-point number.
+    Float(f64),
+    /// A decimal number: `unscaled` divided by ten to the power of `scale`.
+    Decimal {
+        /// How many digits stand after the point.
+        scale: u8,
+        /// All digits.
+        unscaled: u32,
+    },
+    /// Seconds since 1970 (UTC).
+    Timestamp(u64),
+    /// A list of values, which may be of different kinds.
+    List(Vec<Value>),
 }
 
 /// Bytes are counted, not printed.
@@ -111,6 +127,11 @@ impl fmt::Debug for Value {
             Self::Text(value) => value.fmt(f),
             Self::Bytes(value) => write!(f, "{} bytes", value.len()),
             Self::Table(value) => value.fmt(f),
+            Self::Null => f.write_str("null"),
+            Self::Float(value) => value.fmt(f),
+            Self::Decimal { scale, unscaled } => write!(f, "{unscaled}e-{scale}"),
+            Self::Timestamp(seconds) => write!(f, "{seconds} s"),
+            Self::List(values) => values.fmt(f),
         }
     }
 }
@@ -122,7 +143,8 @@ impl Headers {
     }
 
     /// Sets a header, in place of one of the same name.
-    pub fn set(&mut self, name: &'static str, value: Value) {
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: Value) {
+        let name = name.into();
         match self.0.iter_mut().find(|(present, _)| *present == name) {
             Some((_, slot)) => *slot = value,
             None => self.0.push((name, value)),
@@ -145,13 +167,13 @@ impl Headers {
     }
 
     /// All headers, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
-        self.0.iter().map(|(name, value)| (*name, value))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
     }
 }
 
 impl IntoIterator for Headers {
-    type Item = (&'static str, Value);
+    type Item = (Cow<'static, str>, Value);
     type IntoIter = std::vec::IntoIter<Self::Item>;
 
     fn into_iter(self) -> Self::IntoIter {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use connector_api::conformance::{self, Arrived, Rig};
 use connector_api::memory::MemoryConnector;
-use connector_api::{Address, Connector, Headers, Message, Outlet, OutletOptions, Settlement, Status};
+use connector_api::{
+    Address, Connector, Headers, Inlet, InletOptions, Message, Outlet, OutletOptions, Place, Settlement, Status,
+};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -181,8 +183,20 @@ impl Connector for CrookedConnector {
             .boxed()
     }
 
+    fn inlet_status(&self) -> watch::Receiver<Status> {
+        self.honest.inlet_status()
+    }
+
+    fn inlet(&self, options: InletOptions) -> BoxFuture<'_, Box<dyn Inlet>> {
+        self.honest.inlet(options)
+    }
+
     fn probe(&self, timeout: Duration) -> BoxFuture<'_, Result<(), String>> {
         self.honest.probe(timeout)
+    }
+
+    fn missing<'a>(&'a self, wanted: &'a [Place], timeout: Duration) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        self.honest.missing(wanted, timeout)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
