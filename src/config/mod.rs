@@ -13,6 +13,7 @@ mod problem;
 mod process;
 mod queue_name;
 mod raw;
+mod return_route;
 mod route;
 mod routing_key;
 mod summary;
@@ -27,6 +28,7 @@ pub use connector::{Amqp091Config, AmqpUri, ClientCertificate, ConnectorConfig, 
 pub use files::{FileUse, NamedFile, owner_only};
 pub use problem::{Problem, Problems, Severity};
 pub use process::{AdminConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig, StoreConfig};
+pub use return_route::{AckWanted, AmqpSource, Delivery, Destination, MsmqTarget, ReturnRoute, check_sendable};
 pub use route::{
     Accepts, AmqpTarget, Authenticate, ExtensionPolicy, MsmqSource, OnQuota, Privacy, Route, SecurityMode, Senders,
     Unroutable,
@@ -38,7 +40,7 @@ pub use values::{NotAQuantity, parse_size, parse_time};
 use connector::Connectors;
 use process::Process;
 use raw::{Context, Document};
-use route::{RouteDraft, Surroundings};
+use route::{AnyRoute, RouteDraft, Surroundings};
 
 /// A configuration in which everything holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +53,10 @@ pub struct Config {
     pub keys: KeysConfig,
     /// The foreign systems by name.
     pub connectors: BTreeMap<String, ConnectorConfig>,
-    /// The routes, by name.
+    /// The routes from MSMQ, by name.
     pub routes: Vec<Route>,
+    /// The routes to MSMQ, by name.
+    pub return_routes: Vec<ReturnRoute>,
     /// Local control.
     pub admin: AdminConfig,
     /// Where `/livez` and `/readyz` are served; `None`: nowhere.
@@ -96,7 +100,7 @@ pub fn load(path: &Path, environment: impl Fn(&str) -> Option<String>) -> Result
         }
     };
     let main = read_main(path, &text, &context);
-    let routes = read_routes(path, main.as_ref(), &context, &mut source_files);
+    let (routes, return_routes) = read_routes(path, main.as_ref(), &context, &mut source_files);
     let problems = Problems::sorted(context.problems.take(), &source_files);
     match main {
         Some(Main { process, connectors }) if problems.is_fine() => Ok(Config {
@@ -105,6 +109,7 @@ pub fn load(path: &Path, environment: impl Fn(&str) -> Option<String>) -> Result
             keys: process.keys,
             connectors: connectors.configs,
             routes,
+            return_routes,
             admin: process.admin,
             http: process.http,
             log: process.log,
@@ -134,7 +139,12 @@ fn read_main(path: &Path, text: &str, context: &Context<'_>) -> Option<Main> {
     Some(Main { process, connectors })
 }
 
-fn read_routes(path: &Path, main: Option<&Main>, context: &Context<'_>, source_files: &mut Vec<PathBuf>) -> Vec<Route> {
+fn read_routes(
+    path: &Path,
+    main: Option<&Main>,
+    context: &Context<'_>,
+    source_files: &mut Vec<PathBuf>,
+) -> (Vec<Route>, Vec<ReturnRoute>) {
     let given = main.and_then(|main| main.process.routes_dir.as_ref());
     let directory = given.map_or_else(|| context.directory.join("routes"), |directory| directory.value.clone());
     let files = match files::route_files(&directory) {
@@ -144,7 +154,7 @@ fn read_routes(path: &Path, main: Option<&Main>, context: &Context<'_>, source_f
             let text = format!("{} {}", directory.display(), files::why(&error));
             let line = given.map(|directory| directory.line);
             context.report(severity, path, line, Some("routes_dir".to_owned()), text);
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         }
     };
     if files.is_empty() {
@@ -159,7 +169,14 @@ fn read_routes(path: &Path, main: Option<&Main>, context: &Context<'_>, source_f
     let drafts: Vec<RouteDraft> = files.iter().filter_map(|file| read_route(file, surroundings, context)).collect();
     route::check_all(context, &drafts, surroundings);
     source_files.extend(files);
-    drafts.into_iter().filter_map(RouteDraft::into_route).collect()
+    let (mut routes, mut return_routes) = (Vec::new(), Vec::new());
+    for route in drafts.into_iter().filter_map(RouteDraft::into_route) {
+        match route {
+            AnyRoute::ToAmqp(route) => routes.push(*route),
+            AnyRoute::ToMsmq(route) => return_routes.push(*route),
+        }
+    }
+    (routes, return_routes)
 }
 
 fn read_route(path: &Path, surroundings: Surroundings<'_>, context: &Context<'_>) -> Option<RouteDraft> {
@@ -236,5 +253,9 @@ mod tests {
             route::read(document, root, Surroundings { machine: None, connectors: None });
         });
         assert_eq!(of_route, nothing);
+        let of_return_route = undocumented(&uncommented("routes/replies.toml"), |document, root| {
+            route::read(document, root, Surroundings { machine: None, connectors: None });
+        });
+        assert_eq!(of_return_route, nothing);
     }
 }

@@ -35,6 +35,14 @@ pub struct QueueManagerConfig {
     pub slow_sender_timeout: Duration,
     /// How long a session may be without messages before it is closed (MS-MQQB 3.1.2.2).
     pub idle_timeout: Duration,
+    /// How long after a failure a machine is called again; each further failure doubles it (MS-MQQB 3.1.2.3).
+    pub retry_interval: Duration,
+    /// The longest wait that comes of that.
+    pub retry_interval_max: Duration,
+    /// How long an address has to take a connection.
+    pub connect_timeout: Duration,
+    /// Whether the negative acknowledgments are sent that Windows holds back (MS-MQQB 3.1.7.15).
+    pub insecure_nacks: bool,
     /// How long a stop waits for confirms that are owed and for connectors to close.
     pub shutdown_timeout: Duration,
 }
@@ -194,9 +202,14 @@ fn read_queue_manager(section: &Section<'_>) -> QueueManagerConfig {
         handshake_timeout: timeout("handshake_timeout", Duration::from_mins(1)),
         slow_sender_timeout: timeout("slow_sender_timeout", Duration::from_mins(1)),
         idle_timeout: timeout("idle_timeout", Duration::from_mins(5)),
+        retry_interval: section
+            .time("retry_interval", Duration::from_millis(100)..=ONE_HOUR)
+            .map_or(Duration::from_secs(5), |time| time.value),
+        retry_interval_max: timeout("retry_interval_max", Duration::from_mins(1)),
+        connect_timeout: timeout("connect_timeout", Duration::from_secs(5)),
+        insecure_nacks: section.flag("insecure_nacks").is_some_and(|flag| flag.value),
         shutdown_timeout: timeout("shutdown_timeout", Duration::from_secs(30)),
     };
-    let _ = section.flag("insecure_nacks");
     section.finish();
     config
 }

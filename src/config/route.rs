@@ -1,6 +1,5 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::mqqb::wire::{Guid, QueuePath};
 
@@ -9,6 +8,7 @@ use super::problem::{Quoted, Severity, suggestion};
 use super::process::QueueManagerConfig;
 use super::queue_name;
 use super::raw::{At, Context, Document, Section};
+use super::return_route::{self, ReturnRoute};
 use super::routing_key::RoutingKeyTemplate;
 use super::unsupported;
 
@@ -151,9 +151,16 @@ pub enum Unroutable {
     DeadLetter,
 }
 
+/// A route of either direction.
+#[derive(Clone, Debug)]
+pub(super) enum AnyRoute {
+    ToAmqp(Box<Route>),
+    ToMsmq(Box<ReturnRoute>),
+}
+
 /// A route as its file has it, with what the checks across files need.
 pub(super) struct RouteDraft {
-    route: Option<Route>,
+    route: Option<AnyRoute>,
     name: String,
     file: PathBuf,
     /// The queue, once its spelling was understood.
@@ -199,7 +206,8 @@ pub(super) fn read(document: &Document<'_>, root: &Section<'_>, surroundings: Su
         guid: None,
     };
     if from.has("connector") {
-        read_to_msmq(&from, &to, &security, connectors);
+        let route = return_route::read(name, root, machine, connectors, required);
+        draft.route = route.map(|route| AnyRoute::ToMsmq(Box::new(route)));
         unsupported::check(root, unsupported::File::RouteToMsmq);
     } else {
         draft.queue = read_queue(&from, machine);
@@ -209,7 +217,8 @@ pub(super) fn read(document: &Document<'_>, root: &Section<'_>, surroundings: Su
         let to = read_to_amqp(&to, connectors);
         let unroutable = read_on_failure(&root.section("on_failure"));
         let _ = (security.text("reseal_for"), security.choice("reseal_as", &[("msmq", ()), ("jwe", ())]));
-        draft.route = from.zip(to).map(|(from, to)| Route { name, from, to, mode, unroutable, required });
+        let route = from.zip(to).map(|(from, to)| Route { name, from, to, mode, unroutable, required });
+        draft.route = route.map(|route| AnyRoute::ToAmqp(Box::new(route)));
         unsupported::check(root, unsupported::File::RouteToAmqp);
     }
     security.finish();
@@ -346,7 +355,7 @@ fn read_to_amqp(to: &Section<'_>, connectors: Option<&Connectors>) -> Option<Amq
     })
 }
 
-fn check_connector(section: &Section<'_>, connector: &At<String>, connectors: Option<&Connectors>) {
+pub(super) fn check_connector(section: &Section<'_>, connector: &At<String>, connectors: Option<&Connectors>) {
     // Without a readable main file nobody knows which there are.
     let Some(connectors) = connectors else { return };
     if connectors.names.contains(&connector.value) {
@@ -362,29 +371,6 @@ fn read_on_failure(section: &Section<'_>) -> Unroutable {
         section.choice("unroutable", &[("retry", Unroutable::Retry), ("dead-letter", Unroutable::DeadLetter)]);
     section.finish();
     unroutable.map_or(Unroutable::Retry, |unroutable| unroutable.value)
-}
-
-/// Checks the types of a route from AMQP to MSMQ, so that its author is told everything at once.
-fn read_to_msmq(from: &Section<'_>, to: &Section<'_>, security: &Section<'_>, connectors: Option<&Connectors>) {
-    if let Some(connector) = from.text("connector") {
-        check_connector(from, &connector, connectors);
-    }
-    let _ = from.text("queue");
-    let _ = from.integer("prefetch", 1..=65_535);
-    let _ = from.time("settle_after", Duration::from_secs(1)..=Duration::from_mins(30));
-    from.finish();
-
-    let _ = to.text("queue");
-    let _ = to.choice("delivery", &["express", "recoverable", "transactional"].map(|word| (word, ())));
-    let _ = (to.time_or_infinite("time_to_reach_queue"), to.time_or_infinite("time_to_be_received"));
-    let _ = to.text("body_type");
-    let _ = (to.flag("journal"), to.flag("dead_letter"), to.flag("carry_headers"));
-    let _ = to.choices("ack", &["reach", "receive"].map(|word| (word, ())));
-    to.finish();
-
-    let _ = security.flag("sign");
-    let _ = security.choice("encrypt", &["aes128", "aes192", "aes256", "rc2", "rc4"].map(|word| (word, ())));
-    let _ = security.choice("signature_form", &["property", "wire"].map(|word| (word, ())));
 }
 
 /// Checks what concerns several routes: no two may receive for the same queue, whatever it is called.
@@ -423,7 +409,7 @@ pub(super) fn check_all(context: &Context<'_>, drafts: &[RouteDraft], surroundin
 
 impl RouteDraft {
     /// The route, when nothing was missing in its file.
-    pub(super) fn into_route(self) -> Option<Route> {
+    pub(super) fn into_route(self) -> Option<AnyRoute> {
         self.route
     }
 }

@@ -51,12 +51,6 @@ const NO_CIPHERS: &str = "no body is opened";
 const NO_RESEALING: &str = "bodies are passed on as they came or not at all";
 
 const TABLE: &[Unsupported] = &[
-    error(
-        Process,
-        "queue_manager.insecure_nacks",
-        OtherThan(&["false"]),
-        "the five negative acknowledgments are held back, as Windows does by default",
-    ),
     error(Process, "directory.kind", OtherThan(&["file"]), "remove [directory]"),
     idle(Process, "directory.path", Whatever, "nothing is looked up in a directory"),
     error(Process, "keys.base", Whatever, "one key serves all providers: write private_key_file in [keys]"),
@@ -75,7 +69,12 @@ const TABLE: &[Unsupported] = &[
     error(RouteToAmqp, "to.unpack", Whatever, "extensions are passed on as they came, in the header msmq-extension"),
     error(RouteToAmqp, "security.reseal_for", Whatever, NO_RESEALING),
     error(RouteToAmqp, "security.reseal_as", Whatever, NO_RESEALING),
-    error(RouteToMsmq, "from.connector", Whatever, "routes lead from MSMQ to AMQP: [from] queue, [to] connector"),
+    error(RouteToMsmq, "to.delivery", OtherThan(&["express", "recoverable"]), "write delivery = \"recoverable\""),
+    error(RouteToMsmq, "to.journal", OtherThan(&["false"]), "no copies are kept of what is sent"),
+    error(RouteToMsmq, "security.mode", OtherThan(&["non-transparent"]), "bodies are sent in clear"),
+    error(RouteToMsmq, "security.sign", OtherThan(&["false"]), "messages are sent unsigned"),
+    error(RouteToMsmq, "security.encrypt", Whatever, "bodies are sent in clear"),
+    idle(RouteToMsmq, "security.signature_form", Whatever, "messages are sent unsigned"),
 ];
 
 /// Reports what a file asks for and this version can't do.
