@@ -69,9 +69,12 @@ fn one_place_translates_and_one_place_writes() {
     // Only these know the messages of both worlds.
     let both = files("src").into_iter().filter(|file| {
         let text = fs::read_to_string(file).unwrap();
-        text.contains("UserMessage") && text.contains("connector_api::{Address")
+        text.contains("UserMessage") && text.contains("use connector_api::{Address")
     });
-    assert_eq!(both.collect::<Vec<_>>(), [PathBuf::from("src/bridge/translate.rs")]);
+    assert_eq!(
+        both.collect::<Vec<_>>(),
+        ["to_amqp", "to_msmq"].map(|name| PathBuf::from(format!("src/bridge/translate/{name}.rs")))
+    );
     let writers =
         files("src/store").into_iter().filter(|file| fs::read_to_string(file).unwrap().contains("begin_write"));
     let writers: Vec<_> = writers.map(|file| file.file_name().unwrap().to_owned()).collect();

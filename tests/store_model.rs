@@ -178,7 +178,7 @@ impl Model {
                 frame: self.random.bytes(new.length).into(),
                 received_at: self.now,
                 duplicate_key: new.key.map(|(source, ordinal)| id(source, ordinal)),
-                certainly_new: false,
+                foreign: None,
                 companions: Vec::new(),
                 queue_quota: QUEUE_QUOTA,
                 stream: None,

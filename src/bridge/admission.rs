@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::routes::is_destination;
 use super::{OwnNames, Rejection, RouteEntry, RouteTable};
 use crate::config::{Privacy, SecurityMode};
-use crate::mqqb::wire::{BaseHeader, FormatName, Guid, UserMessage};
+use crate::mqqb::wire::{BaseHeader, FormatName, Guid, QueuePath, UserMessage};
 
 /// Judges messages: is the queue known and of the right kind, is the message in time, of a size and a sort that this
 /// bridge can take? (MS-MQQB 3.1.5.8.2, 3.1.5.8.5, 3.1.7.1.2.)
@@ -96,6 +96,17 @@ impl Admission {
         }
     }
 
+    /// Whether a name means the queue of this machine where acknowledgments come for what it sent.
+    pub fn is_acks(&self, name: &FormatName, called: IpAddr) -> bool {
+        match name {
+            FormatName::Direct(direct) => {
+                self.names.mean(direct, called)
+                    && matches!(&direct.queue, QueuePath::Private { name, suffix: None } if name.eq_ignore_ascii_case(ACKS))
+            }
+            _ => false,
+        }
+    }
+
     /// Both limits run from the sent time; before the message is in its queue either one ends it (MS-MQMQ 2.2.18.1.6,
     /// `NACK_REACH_QUEUE_TIMEOUT`).
     fn in_time(&self, message: &UserMessage, now: u64) -> Result<(), Rejection> {
@@ -111,6 +122,9 @@ impl Admission {
         Ok(())
     }
 }
+
+/// The private queue for acknowledgments of what was sent from here.
+pub(super) const ACKS: &str = "acks";
 
 /// `Flags.RC` has a valid range up to 0x1D.
 const MAX_HOPS: u8 = 0x1D;

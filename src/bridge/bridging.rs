@@ -2,27 +2,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connector_api::{Connector, Status};
-use tokio::sync::watch;
+use connector_api::Connector;
 use tokio::task::JoinSet;
 
+use super::acknowledge::{Acknowledger, AcknowledgerCell};
+use super::admission::ACKS;
+use super::awaited::Awaited;
 use super::forward::Forwarder;
-use super::status::{QueueManagerStatus, QueueStatus};
+use super::intake::{ReturnEntry, RouteIntake};
+use super::outgoing::{Outgoing, OutgoingParts};
 use super::summary::Summary;
-use super::{
-    Admission, ConnectorStatus, Desk, OwnNames, RouteState, RouteStatus, RouteTable, RouteTableError, SessionStatus,
-    StateBoard, StatusReport,
-};
-use crate::config::Config;
-use crate::mqqb::Moment;
+use super::view::{DEAD_LETTERS, View, ViewParts};
+use super::{Admission, Desk, Ordinals, OwnNames, OwnQueues, ReplyAddresses, RouteTable, RouteTableError, StateBoard};
+use crate::config::{Config, QueueManagerConfig};
 use crate::mqqb::session::SessionSettings;
-use crate::mqqb::wire::{FormatName, Guid, MAX_PACKET_SIZE};
-use crate::net::{Clock, LinkSettings, ListenError, Listener, PingResponder, Reception, Sessions, StopSwitch};
+use crate::mqqb::wire::{DirectName, FormatName, Guid, MAX_PACKET_SIZE, Protocol, QueuePath};
+use crate::net::{
+    Clock, Lanes, LanesParts, LinkSettings, ListenError, Listener, PingResponder, Reception, RetrySchedule, Sessions,
+    Stop, StopSwitch,
+};
 use crate::store::{QueueId, Store, StoreError};
 use crate::telemetry::Counters;
-
-/// The queue for messages that can't be forwarded.
-const DEAD_LETTERS: &str = "system$;deadletter";
 
 /// What a bridge is made of.
 pub struct Parts {
@@ -49,24 +49,13 @@ pub struct Bridge {
     drain: StopSwitch,
     net: JoinSet<()>,
     forwarders: JoinSet<bool>,
+    intakes: JoinSet<()>,
     summary: JoinSet<()>,
     connectors: BTreeMap<String, Arc<dyn Connector>>,
     shutdown_timeout: Duration,
-}
-
-/// What can be asked of a running bridge.
-pub struct View {
-    name: String,
-    guid: Guid,
-    listen: Vec<String>,
-    admission: Arc<Admission>,
-    store: Store,
-    sessions: Sessions,
-    counters: Arc<Counters>,
-    states: StateBoard,
-    connectors: BTreeMap<String, watch::Receiver<Status>>,
-    clock: Clock,
-    started: Moment,
+    outgoing: Outgoing,
+    /// The sessions that were opened from here end.
+    hang_up: StopSwitch,
 }
 
 /// Why a bridge can't start.
@@ -91,89 +80,143 @@ pub enum StartError {
     },
 }
 
+/// What everything that runs needs some of.
+struct Ground {
+    store: Store,
+    clock: Clock,
+    chance: fn() -> f64,
+    connectors: BTreeMap<String, Arc<dyn Connector>>,
+    counters: Arc<Counters>,
+    states: StateBoard,
+    dead_letters: QueueId,
+}
+
+impl Ground {
+    fn connector(&self, route: &str, name: &str) -> Result<Arc<dyn Connector>, StartError> {
+        self.connectors
+            .get(name)
+            .cloned()
+            .ok_or_else(|| StartError::NoConnector { route: route.to_owned(), connector: name.to_owned() })
+    }
+}
+
 impl Bridge {
     /// Opens the ports and sets everything going.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let Parts { config, guid, store, connectors, clock, chance } = parts;
         let manager = &config.queue_manager;
-        let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store)?;
+        let replies = Arc::new(ReplyAddresses::new(&config.return_routes, |_| Vec::new()));
+        let own_queues = Arc::new(OwnQueues::new(&manager.name, &config.routes));
+        let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store, &replies)?;
+        let ordinals = Ordinals::new(guid, store.clone()).await?;
         let dead_letters = store.queue(DEAD_LETTERS)?;
-        let mut listeners = Vec::new();
-        for address in &manager.listen {
-            listeners.push(Listener::bind(*address).await?);
-        }
-        let mut responders = Vec::new();
-        for address in &manager.ping {
-            responders.push(PingResponder::bind(*address).await?);
-        }
-
+        let ports = Ports::open(manager).await?;
         let names = OwnNames::new(&manager.name, manager.accept_as.iter().map(String::as_str));
         let admission = Arc::new(Admission::new(guid, names, routes.clone(), manager.max_message, manager.clock_skew));
         let counters = Arc::new(Counters::default());
         let sessions = Sessions::new(manager.max_sessions);
         let states = StateBoard::default();
-        let (close, closing) = StopSwitch::new();
-        let (drain, draining) = StopSwitch::new();
+        let ground = Ground { store, clock, chance, connectors, counters, states, dead_letters };
+        let switches = Switches::new();
 
-        let view = Arc::new(View {
+        let acknowledger = AcknowledgerCell::default();
+        let desk = Desk::new(
+            Arc::clone(&admission),
+            ground.store.clone(),
+            clock,
+            Arc::clone(&ground.counters),
+            Arc::clone(&acknowledger),
+        );
+        let reception: Arc<dyn Reception> = Arc::new(desk);
+        let awaited = Awaited::default();
+        let settings = link_settings(manager, guid);
+        let outgoing = Outgoing::open(OutgoingParts {
+            store: ground.store.clone(),
+            lanes: Lanes::new(LanesParts {
+                clock,
+                settings,
+                reception: Arc::clone(&reception),
+                sessions: sessions.clone(),
+                schedule: RetrySchedule {
+                    first: manager.retry_interval,
+                    longest: manager.retry_interval_max,
+                    connect: manager.connect_timeout,
+                },
+                stop: switches.hang_up.1.clone(),
+            }),
+            clock,
+            dead_letters,
+            awaited: awaited.clone(),
+            acknowledger: Arc::clone(&acknowledger),
+            drain: switches.drain.1.clone(),
+            patience: manager.shutdown_timeout,
+        });
+        let _ = acknowledger.set(Acknowledger {
+            admission: Arc::clone(&admission),
+            outgoing: outgoing.downgrade(),
+            ordinals: ordinals.clone(),
+            clock,
+            insecure_nacks: manager.insecure_nacks,
+        });
+        outgoing.start();
+
+        let return_routes: Vec<_> = config.return_routes.into_iter().map(ReturnEntry::new).map(Arc::new).collect();
+        let listen = ports.listen();
+        let view = Arc::new(View::new(ViewParts {
             name: manager.name.clone(),
             guid,
-            listen: listeners.iter().map(|listener| listener.address().to_string()).collect(),
-            admission: Arc::clone(&admission),
-            store: store.clone(),
+            listen,
+            admission,
+            return_routes: return_routes.clone(),
+            outgoing: outgoing.clone(),
+            store: ground.store.clone(),
             sessions: sessions.clone(),
-            counters: Arc::clone(&counters),
-            states: states.clone(),
-            connectors: connectors.iter().map(|(name, connector)| (name.clone(), connector.status())).collect(),
+            counters: Arc::clone(&ground.counters),
+            states: ground.states.clone(),
+            connectors: &ground.connectors,
             clock,
-            started: clock.now(),
-        });
-
-        let mut forwarders = JoinSet::new();
-        for route in routes.entries() {
-            let connector = connectors.get(&route.config.to.connector).ok_or_else(|| StartError::NoConnector {
-                route: route.config.name.clone(),
-                connector: route.config.to.connector.clone(),
-            })?;
-            let forwarder = Forwarder {
-                route: Arc::clone(route),
-                connector: Arc::clone(connector),
-                store: store.clone(),
-                dead_letters,
+        }));
+        let (drain, patience) = (&switches.drain.1, manager.shutdown_timeout);
+        let forwarders = forwarders(&ground, &routes, acknowledger, drain, patience)?;
+        let mut intakes = JoinSet::new();
+        let acks = acks_queue(&manager.name);
+        for route in return_routes {
+            let intake = RouteIntake {
+                connector: ground.connector(&route.config.name, &route.config.from.connector)?,
+                route,
+                store: ground.store.clone(),
+                outgoing: outgoing.clone(),
+                ordinals: ordinals.clone(),
+                awaited: awaited.clone(),
                 clock,
-                states: states.clone(),
+                states: ground.states.clone(),
+                counters: Arc::clone(&ground.counters),
+                acks: acks.clone(),
+                own_queues: Arc::clone(&own_queues),
                 chance,
             };
-            forwarders.spawn(forwarder.run(draining.clone(), manager.shutdown_timeout));
+            intakes.spawn(intake.run(switches.close.1.clone()));
         }
-
-        let settings = LinkSettings {
-            session: SessionSettings {
-                local: guid,
-                window: SESSION_WINDOW,
-                ack_timeout: ACK_TIMEOUT,
-                initialization_timeout: manager.handshake_timeout,
-                cleanup_timeout: manager.idle_timeout,
-            },
-            max_packet: MAX_PACKET_SIZE,
-            slow_sender_timeout: manager.slow_sender_timeout,
-        };
-        let reception: Arc<dyn Reception> = Arc::new(Desk::new(admission, store.clone(), clock, Arc::clone(&counters)));
-        let mut net = JoinSet::new();
-        for listener in listeners {
-            tracing::info!(event = "listening", address = %listener.address(), protocol = "tcp", "ready for sessions");
-            let (reception, sessions) = (Arc::clone(&reception), sessions.clone());
-            net.spawn(listener.run(clock, settings, reception, sessions, closing.clone()));
-        }
-        for responder in responders {
-            tracing::info!(event = "listening", address = %responder.address(), protocol = "udp", "ready for pings");
-            net.spawn(responder.run(clock, guid, sessions.clone(), closing.clone()));
-        }
-        let summary = Summary { routes, store, counters, states, clock };
-        let mut last = JoinSet::new();
-        last.spawn(summary.run(draining));
+        intakes.spawn(settle_deliveries(awaited, clock, switches.close.1.clone()));
+        let net = ports.serve(clock, settings, &reception, &sessions, &switches.close.1, guid);
+        let Ground { store, counters, states, connectors, .. } = ground;
+        let mut summary = JoinSet::new();
+        summary.spawn(Summary { routes, store, counters, states, clock }.run(switches.drain.1.clone()));
+        let (close, drain, hang_up) = (switches.close.0, switches.drain.0, switches.hang_up.0);
         let shutdown_timeout = manager.shutdown_timeout;
-        Ok(Self { view, close, drain, net, forwarders, summary: last, connectors, shutdown_timeout })
+        Ok(Self {
+            view,
+            close,
+            drain,
+            hang_up,
+            net,
+            forwarders,
+            intakes,
+            outgoing,
+            summary,
+            connectors,
+            shutdown_timeout,
+        })
     }
 
     /// What can be asked of it.
@@ -187,6 +230,7 @@ impl Bridge {
         tokio::select! {
             Some(_) = self.net.join_next() => "listener",
             Some(_) = self.forwarders.join_next() => "forwarder",
+            Some(_) = self.intakes.join_next() => "intake",
             Some(_) = self.summary.join_next() => "summary",
             else => std::future::pending().await,
         }
@@ -195,22 +239,25 @@ impl Bridge {
     /// Stops: closes the ports and the sessions, waits for the confirms that are owed, closes the connectors and the
     /// store. Bounded by the configured shutdown time-out.
     pub async fn stop(mut self) -> Result<(), StoreError> {
-        tracing::info!(event = "stopping", "no more messages are taken; waiting for the broker's confirms");
+        tracing::info!(event = "stopping", "no more messages are taken; waiting for what is on its way");
         self.close.stop();
+        while self.intakes.join_next().await.is_some() {}
         while self.net.join_next().await.is_some() {}
         self.drain.stop();
         let mut clean = true;
         while let Some(finished) = self.forwarders.join_next().await {
             clean &= finished.unwrap_or(false);
         }
+        self.outgoing.finished().await;
+        self.hang_up.stop();
+        self.outgoing.hung_up().await;
         while self.summary.join_next().await.is_some() {}
         for connector in self.connectors.values() {
             if tokio::time::timeout(self.shutdown_timeout, connector.close()).await.is_err() {
                 tracing::warn!(event = "connector_not_closed", connector = %connector.name(), "left behind");
             }
         }
-        let store = self.view.store.clone();
-        store.close(clean).await?;
+        self.view.store().close(clean).await?;
         tracing::info!(event = "stopped", clean, "stopped");
         Ok(())
     }
@@ -221,121 +268,120 @@ const SESSION_WINDOW: u16 = 64;
 /// `AckWaitTimeout` until the other side names its own.
 const ACK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Whether a bridge can do its work, for `/readyz`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Readiness {
-    /// Every required route can forward.
-    Ready,
-    /// What is in the way, a sentence each.
-    NotReady(Vec<String>),
+/// Dropped, it ends as if it were killed: the couriers and their sessions, too.
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        self.outgoing.abandon();
+    }
 }
 
-impl View {
-    /// Whether every required route can forward.
-    pub fn readiness(&self) -> Readiness {
-        let mut missing = Vec::new();
-        for route in self.admission.routes().entries().iter().filter(|route| route.config.required) {
-            let name = &route.config.name;
-            let connector = &route.config.to.connector;
-            match self.connectors.get(connector).map(|status| status.borrow().clone()) {
-                Some(Status::Up { .. }) => {}
-                Some(Status::Blocked { reason, .. }) => {
-                    missing
-                        .push(format!("route {name}: the broker behind connector {connector} takes nothing: {reason}"));
-                }
-                _ => missing.push(format!("route {name}: connector {connector} is not connected")),
-            }
-            if let RouteState::Failing { reason, .. } = self.states.of(name) {
-                missing.push(format!("route {name}: {reason}"));
-            }
+/// The words to stop, in the order in which they are given.
+struct Switches {
+    close: (StopSwitch, Stop),
+    drain: (StopSwitch, Stop),
+    hang_up: (StopSwitch, Stop),
+}
+
+impl Switches {
+    fn new() -> Self {
+        Self { close: StopSwitch::new(), drain: StopSwitch::new(), hang_up: StopSwitch::new() }
+    }
+}
+
+/// The open ports.
+struct Ports {
+    listeners: Vec<Listener>,
+    responders: Vec<PingResponder>,
+}
+
+impl Ports {
+    async fn open(manager: &QueueManagerConfig) -> Result<Self, ListenError> {
+        let mut ports = Self { listeners: Vec::new(), responders: Vec::new() };
+        for address in &manager.listen {
+            ports.listeners.push(Listener::bind(*address).await?);
         }
-        if missing.is_empty() { Readiness::Ready } else { Readiness::NotReady(missing) }
+        for address in &manager.ping {
+            ports.responders.push(PingResponder::bind(*address).await?);
+        }
+        Ok(ports)
     }
 
-    /// Everything `status` shows.
-    pub fn report(&self) -> StatusReport {
-        let now = self.clock.unix_now();
-        let moment = self.clock.now();
-        let mut queues: Vec<_> =
-            self.store.queues().into_iter().map(|(name, queue)| self.queue_status(name, queue, now)).collect();
-        queues.sort_by(|a, b| a.name.cmp(&b.name));
-        StatusReport {
-            queue_manager: QueueManagerStatus {
-                name: self.name.clone(),
-                guid: self.guid.to_string(),
-                version: crate::cli::VERSION.to_owned(),
-                listen: self.listen.clone(),
-                uptime_s: (moment - self.started).as_secs(),
-            },
-            rejected_without_route: self.counters.rejected_by(""),
-            routes: self.admission.routes().entries().iter().map(|route| self.route_status(route, now)).collect(),
-            queues,
-            sessions: self
-                .sessions
-                .report()
-                .into_iter()
-                .map(|session| SessionStatus {
-                    peer: session.peer.to_string(),
-                    source_machine: session.peer.queue_manager.to_string(),
-                    role: session.role.word().to_owned(),
-                    age_s: (moment - session.since).as_secs(),
-                    received_messages: session.received,
-                })
-                .collect(),
-            connectors: self
-                .connectors
-                .iter()
-                .map(|(name, status)| ConnectorStatus::new(name, &status.borrow()))
-                .collect(),
-        }
+    fn listen(&self) -> Vec<String> {
+        self.listeners.iter().map(|listener| listener.address().to_string()).collect()
     }
 
-    fn route_status(&self, route: &super::RouteEntry, now: u64) -> RouteStatus {
-        let config = &route.config;
-        let reading = route.counters.read();
-        let depth = self.store.depth(route.queue);
-        let state = self.states.of(&config.name);
-        let private = FormatName::Private { machine: self.guid, id: route.private_id, suffix: None };
-        let public = FormatName::Public { queue: route.guid, suffix: None };
-        RouteStatus {
-            name: config.name.clone(),
-            queue: config.from.queue.to_string(),
-            format_names: vec![private.to_string(), public.to_string()],
-            connector: config.to.connector.clone(),
-            state: state.word().to_owned(),
-            reason: match state {
-                RouteState::Failing { reason, .. } => Some(reason),
-                _ => None,
-            },
-            received_messages: reading.received(),
-            duplicates: reading.duplicates,
-            confirmed_messages: reading.confirmed,
-            rejected_messages: self.counters.rejected_by(&config.name),
-            dead_lettered_messages: reading.dead_lettered,
-            queue_messages: depth.messages,
-            queue_bytes: depth.bytes,
-            queue_oldest_seconds: self.age(route.queue, now).unwrap_or(0),
+    fn serve(
+        self,
+        clock: Clock,
+        settings: LinkSettings,
+        reception: &Arc<dyn Reception>,
+        sessions: &Sessions,
+        closing: &Stop,
+        own: Guid,
+    ) -> JoinSet<()> {
+        let mut net = JoinSet::new();
+        for listener in self.listeners {
+            tracing::info!(event = "listening", address = %listener.address(), protocol = "tcp", "ready for sessions");
+            net.spawn(listener.run(clock, settings, Arc::clone(reception), sessions.clone(), closing.clone()));
         }
+        for responder in self.responders {
+            tracing::info!(event = "listening", address = %responder.address(), protocol = "udp", "ready for pings");
+            net.spawn(responder.run(clock, own, sessions.clone(), closing.clone()));
+        }
+        net
     }
+}
 
-    fn queue_status(&self, name: String, queue: QueueId, now: u64) -> QueueStatus {
-        let depth = self.store.depth(queue);
-        let routed = self.admission.routes().entries().iter().any(|route| route.queue == queue);
-        let kind = match name.as_str() {
-            DEAD_LETTERS => "dead-letter",
-            _ if routed => "route",
-            _ => "other",
+fn link_settings(manager: &QueueManagerConfig, own: Guid) -> LinkSettings {
+    LinkSettings {
+        session: SessionSettings {
+            local: own,
+            window: SESSION_WINDOW,
+            ack_timeout: ACK_TIMEOUT,
+            initialization_timeout: manager.handshake_timeout,
+            cleanup_timeout: manager.idle_timeout,
+        },
+        max_packet: MAX_PACKET_SIZE,
+        slow_sender_timeout: manager.slow_sender_timeout,
+    }
+}
+
+fn forwarders(
+    ground: &Ground,
+    routes: &RouteTable,
+    acknowledger: AcknowledgerCell,
+    drain: &Stop,
+    patience: Duration,
+) -> Result<JoinSet<bool>, StartError> {
+    let mut forwarders = JoinSet::new();
+    for route in routes.entries() {
+        let forwarder = Forwarder {
+            route: Arc::clone(route),
+            connector: ground.connector(&route.config.name, &route.config.to.connector)?,
+            store: ground.store.clone(),
+            dead_letters: ground.dead_letters,
+            clock: ground.clock,
+            states: ground.states.clone(),
+            acknowledger: Arc::clone(&acknowledger),
+            chance: ground.chance,
         };
-        QueueStatus {
-            kind: kind.to_owned(),
-            messages: depth.messages,
-            bytes: depth.bytes,
-            oldest_age_s: self.age(queue, now),
-            name,
-        }
+        forwarders.spawn(forwarder.run(drain.clone(), patience));
     }
+    Ok(forwarders)
+}
 
-    fn age(&self, queue: QueueId, now: u64) -> Option<u64> {
-        self.store.oldest(queue).ok().flatten().map(|came| now.saturating_sub(came))
+/// Where acknowledgments for what is sent from here are to come.
+fn acks_queue(name: &str) -> FormatName {
+    let queue = QueuePath::Private { name: ACKS.to_owned(), suffix: None };
+    FormatName::Direct(DirectName { protocol: Protocol::Os, address: name.to_owned(), queue })
+}
+
+/// Settles deliveries whose time is up.
+async fn settle_deliveries(awaited: Awaited, clock: Clock, mut stop: Stop) {
+    while !stop.is_requested() {
+        tokio::select! {
+            () = clock.sleep(Duration::from_secs(1)) => awaited.settle_due(clock.now()),
+            () = stop.requested() => {}
+        }
     }
 }

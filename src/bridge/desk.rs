@@ -2,9 +2,10 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+use super::acknowledge::AcknowledgerCell;
 use super::{Admission, Rejection};
 use crate::config::OnQuota;
-use crate::mqqb::wire::{DeliveryMode, UserKind};
+use crate::mqqb::wire::{DeliveryMode, MessageClass, MessageId, UserKind, UserMessage};
 use crate::net::{Arrival, Clock, Intake, Peer, Reception, Verdict};
 use crate::store::{Enqueued, NewMessage, Store, StoreError, Stream};
 use crate::telemetry::{Counters, Kind};
@@ -16,19 +17,26 @@ pub struct Desk {
     store: Store,
     clock: Clock,
     counters: Arc<Counters>,
+    acknowledger: AcknowledgerCell,
 }
 
 impl Desk {
     /// A desk before `store`.
-    pub const fn new(admission: Arc<Admission>, store: Store, clock: Clock, counters: Arc<Counters>) -> Self {
-        Self { admission, store, clock, counters }
+    pub(super) const fn new(
+        admission: Arc<Admission>,
+        store: Store,
+        clock: Clock,
+        counters: Arc<Counters>,
+        acknowledger: AcknowledgerCell,
+    ) -> Self {
+        Self { admission, store, clock, counters, acknowledger }
     }
 }
 
 /// What the log says of every message that is not simply stored.
 struct Traces {
     peer: Peer,
-    id: crate::mqqb::wire::MessageId,
+    id: MessageId,
     destination: String,
 }
 
@@ -65,14 +73,18 @@ impl Desk {
             );
             return verdict.rejected();
         }
+        self.note_acknowledgment(&message, peer);
         let now = self.clock.unix_now();
         let route = match self.admission.judge(&message, frame.bytes().len(), peer.local.ip(), now) {
             Ok(route) => Arc::clone(route),
             Err(rejection) => {
                 let route = message.destination().and_then(|name| self.admission.find(&name, peer.local.ip()).ok());
                 let traces = Traces::of(&message, peer);
+                if self.is_for_acks(&message, peer) {
+                    return verdict.rejected();
+                }
                 self.refuse(route.map_or("", |route| route.config.name.as_str()), &traces, &rejection);
-                return verdict.rejected();
+                return self.answer(&message, peer, &rejection, verdict);
             }
         };
         let kind = match message.delivery {
@@ -87,8 +99,8 @@ impl Desk {
             frame: frame.bytes().clone(),
             received_at: now,
             duplicate_key: Some(message.id()),
-            certainly_new: false,
-            companions: Vec::new(),
+            foreign: None,
+            companions: self.companions(&message, MessageClass::ACK_REACH_QUEUE, peer),
             queue_quota: route.config.from.quota,
             stream: Some(match route.config.from.on_quota {
                 OnQuota::Hold => stream.clone(),
@@ -98,6 +110,7 @@ impl Desk {
         let traces = tracing::enabled!(tracing::Level::DEBUG).then(|| Traces::of(&message, peer));
         let counters = Arc::clone(&self.counters);
         let id = message.id();
+        let refused = (route.config.from.on_quota == OnQuota::Refuse).then(|| (self.clone(), message));
         self.store.submit(new, move |outcome| match outcome {
             Ok(Enqueued::Stored(_)) => {
                 route.counters.received(kind, size);
@@ -118,7 +131,10 @@ impl Desk {
                 let rejection = Rejection::QueueFull(full.to_string());
                 let traces = Traces { peer, id, destination: route.config.from.queue.to_string() };
                 refuse(&counters, &route.config.name, &traces, &rejection);
-                verdict.rejected();
+                match refused {
+                    Some((desk, message)) => desk.answer(&message, peer, &rejection, verdict),
+                    None => verdict.rejected(),
+                }
             }
             // The first that could not be stored has said why.
             Err(StoreError::Interrupted) => {
@@ -139,6 +155,52 @@ impl Desk {
 }
 
 impl Desk {
+    /// The acknowledgment message of this class, when its sender wants one.
+    fn companions(&self, message: &UserMessage, class: MessageClass, peer: Peer) -> Vec<NewMessage> {
+        let acknowledger = self.acknowledger.get();
+        acknowledger
+            .and_then(|acknowledger| acknowledger.companion(message, class, peer.local.ip()))
+            .into_iter()
+            .collect()
+    }
+
+    /// Tells the sender of a refused message why, when it asked: nothing is acknowledged to its session before that is on
+    /// disk.
+    fn answer(&self, message: &UserMessage, peer: Peer, rejection: &Rejection, verdict: Verdict) {
+        let Some(answer) = self.companions(message, rejection.terms().class, peer).pop() else {
+            return verdict.rejected();
+        };
+        self.store.submit(answer, move |outcome| match outcome {
+            Ok(_) => verdict.rejected(),
+            Err(error) => verdict.hold(error.to_string()),
+        });
+    }
+
+    /// Whether this is an acknowledgment for what was sent from here: when no route wants it, it is in the log.
+    fn is_for_acks(&self, message: &UserMessage, peer: Peer) -> bool {
+        message.properties.class.is_acknowledgment()
+            && message.destination().is_some_and(|name| self.admission.is_acks(&name, peer.local.ip()))
+    }
+
+    fn note_acknowledgment(&self, message: &UserMessage, peer: Peer) {
+        let class = message.properties.class;
+        if !self.is_for_acks(message, peer) {
+            return;
+        }
+        let about = MessageId::from_wire(message.properties.correlation_id);
+        if class.is_negative() {
+            tracing::warn!(
+                event = "message_not_delivered", message_id = %about, class = %class, peer = %peer,
+                source_machine = %message.id().source, "a message that was sent from here has come to nothing"
+            );
+        } else {
+            tracing::debug!(
+                event = "message_delivered", message_id = %about, class = %class, peer = %peer,
+                source_machine = %message.id().source, "a message that was sent from here has arrived or was read"
+            );
+        }
+    }
+
     fn refuse(&self, route: &str, traces: &Traces, rejection: &Rejection) {
         refuse(&self.counters, route, traces, rejection);
     }
@@ -156,7 +218,7 @@ fn refuse(counters: &Counters, route: &str, traces: &Traces, rejection: &Rejecti
 }
 
 impl Traces {
-    fn of(message: &crate::mqqb::wire::UserMessage, peer: Peer) -> Self {
+    fn of(message: &UserMessage, peer: Peer) -> Self {
         let destination = message.destination().map(|name| name.to_string()).unwrap_or_default();
         Self { peer, id: message.id(), destination }
     }

@@ -1,21 +1,21 @@
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use connector_api::{Connector, DeliveryError, Outlet, OutletOptions, Status};
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 
+use super::acknowledge::AcknowledgerCell;
 use super::backoff::Backoff;
 use super::in_flight::{Delivered, InFlight, Ticket};
+use super::removals::Removals;
 use super::translate::{Untranslatable, to_amqp};
 use super::{RouteEntry, RouteState, StateBoard};
 use crate::config::Unroutable;
-use crate::mqqb::wire::{Frame, MessageClass, MessageId, UserMessage};
+use crate::mqqb::wire::{AckRequest, Frame, MessageClass, MessageId, UserMessage};
 use crate::net::{Clock, Stop};
-use crate::store::{Position, QueueId, Reader, SetAside, Store, StoreError, StoredMessage};
+use crate::store::{NewMessage, Position, QueueId, Reader, SetAside, Store, StoreError, StoredMessage};
 
 /// Forwards one route: reads its queue in order, keeps up to `max_in_flight` messages on their way, removes what is
 /// confirmed. After a failure it waits, and begins again with the first message that is not confirmed.
@@ -26,6 +26,8 @@ pub(super) struct Forwarder {
     pub(super) dead_letters: QueueId,
     pub(super) clock: Clock,
     pub(super) states: StateBoard,
+    /// Tells senders what was read, when they asked.
+    pub(super) acknowledger: AcknowledgerCell,
     pub(super) chance: fn() -> f64,
 }
 
@@ -33,9 +35,6 @@ pub(super) struct Forwarder {
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes read from the store at once, whatever their number.
 const READ_BYTES: usize = 4 * 1024 * 1024;
-
-/// Messages of a removal that is tried again.
-const PIECE: usize = 32;
 
 /// What a forwarder knows besides the store.
 struct Work {
@@ -45,17 +44,6 @@ struct Work {
     /// Published and not confirmed: published again, they are marked as repeats.
     published: HashSet<Position>,
     backoff: Backoff,
-}
-
-/// What became of the removal of these messages.
-type Removal = (Vec<Position>, Result<(), StoreError>);
-
-/// Removals on their way to the disk.
-#[derive(Default)]
-struct Removals {
-    running: FuturesUnordered<BoxFuture<'static, Removal>>,
-    /// Those that failed, to be tried again.
-    failed: VecDeque<Vec<Position>>,
 }
 
 /// Why the forwarder has to begin again.
@@ -74,7 +62,7 @@ impl Forwarder {
         let mut work = Work {
             reader: self.store.reader(self.route.queue),
             in_flight: InFlight::default(),
-            removals: Removals::default(),
+            removals: Removals::new(self.store.clone(), self.clock, self.route.queue, self.name().to_owned()),
             published: HashSet::new(),
             backoff: Backoff::new(),
         };
@@ -138,9 +126,7 @@ impl Forwarder {
             }
             tokio::select! {
                 delivered = work.in_flight.settled(), if !work.in_flight.is_empty() => self.on_delivered(work, delivered).await?,
-                Some((positions, result)) = work.removals.running.next(), if !work.removals.running.is_empty() => {
-                    self.on_removed(work, positions, result);
-                }
+                _ = work.removals.next() => {}
                 gone = disconnected(&mut status), if work.in_flight.is_empty() => return Err(gone),
                 () = work.reader.wait(), if refill && work.in_flight.len() < window => {}
                 () = shutdown.requested() => return Ok(()),
@@ -177,7 +163,7 @@ impl Forwarder {
             let message = match decode(&stored) {
                 Ok(message) => message,
                 Err(reason) => {
-                    self.set_aside(position, None, MessageClass::NACK_DELETED, &reason).await;
+                    self.set_aside(position, None, None, MessageClass::NACK_DELETED, &reason).await;
                     continue;
                 }
             };
@@ -186,14 +172,15 @@ impl Forwarder {
             match to_amqp(&message, &self.route, now, repeated) {
                 Ok(translated) => {
                     burst.push(translated);
-                    tickets.push(Ticket { position, id, size: stored.frame.len() });
+                    let asks = (message.properties.ack_request != AckRequest::default()).then(|| Box::new(message));
+                    tickets.push(Ticket { position, id, size: stored.frame.len(), asks });
                 }
                 Err(untranslatable) => {
                     let class = match untranslatable {
                         Untranslatable::Expired { .. } => MessageClass::NACK_RECEIVE_TIMEOUT,
                         _ => MessageClass::NACK_RECEIVE_REJECTED,
                     };
-                    self.set_aside(position, Some(id), class, &untranslatable.to_string()).await;
+                    self.set_aside(position, Some(id), Some(&message), class, &untranslatable.to_string()).await;
                 }
             }
         }
@@ -227,6 +214,7 @@ impl Forwarder {
     /// Removes what is confirmed, sets aside what is refused, and returns the first reason to stop.
     async fn book(&self, work: &mut Work, delivered: Vec<Delivered>) -> Option<Setback> {
         let mut confirmed = Vec::with_capacity(delivered.len());
+        let mut answers = Vec::new();
         let mut setback = None;
         for Delivered { ticket, outcome } in delivered {
             match outcome {
@@ -236,17 +224,19 @@ impl Forwarder {
                         event = "message_confirmed", route = %self.name(), message_id = %ticket.id,
                         "the broker has confirmed a message"
                     );
+                    answers.extend(self.answer(ticket.asks.as_deref(), MessageClass::ACK_RECEIVE));
                     confirmed.push(ticket.position);
                 }
                 Err(DeliveryError::Unroutable { reason }) if self.sets_unroutable_aside() => {
                     work.published.remove(&ticket.position);
                     let reason = format!("returned as unroutable: {reason}");
-                    self.set_aside(ticket.position, Some(ticket.id), MessageClass::NACK_BAD_DST_Q, &reason).await;
+                    let class = MessageClass::NACK_BAD_DST_Q;
+                    self.set_aside(ticket.position, Some(ticket.id), ticket.asks.as_deref(), class, &reason).await;
                 }
                 Err(DeliveryError::Refused { reason }) => {
                     work.published.remove(&ticket.position);
-                    self.set_aside(ticket.position, Some(ticket.id), MessageClass::NACK_RECEIVE_REJECTED, &reason)
-                        .await;
+                    let class = MessageClass::NACK_RECEIVE_REJECTED;
+                    self.set_aside(ticket.position, Some(ticket.id), ticket.asks.as_deref(), class, &reason).await;
                 }
                 Err(error) => {
                     if matches!(error, DeliveryError::Unroutable { .. }) {
@@ -260,43 +250,9 @@ impl Forwarder {
         }
         if !confirmed.is_empty() {
             self.route.counters.confirmed(confirmed.len() as u64);
-            self.remove(work, confirmed);
+            work.removals.start(confirmed, answers);
         }
         setback
-    }
-
-    fn remove(&self, work: &mut Work, positions: Vec<Position>) {
-        let removal = self.store.remove(self.route.queue, positions.clone());
-        work.removals.running.push(Box::pin(async move { (positions, removal.await) }));
-    }
-
-    /// A removal that fails is tried again: until it succeeds the message would be published again after a restart,
-    /// marked as a repeat, and so nothing is lost.
-    fn on_removed(&self, work: &mut Work, positions: Vec<Position>, result: Result<(), StoreError>) {
-        match result {
-            Ok(()) => {
-                if let Some(positions) = work.removals.failed.pop_front() {
-                    self.remove(work, positions);
-                }
-            }
-            Err(StoreError::Closed) => work.removals.failed.push_back(positions),
-            Err(error) => {
-                tracing::warn!(
-                    event = "removal_failed", route = %self.name(), count = positions.len(), reason = %error,
-                    "confirmed messages could not be removed from the store yet"
-                );
-                // In small pieces: on a full disk a small one may go through, and makes room for the next.
-                for piece in positions.chunks(PIECE) {
-                    let (store, clock, queue) = (self.store.clone(), self.clock, self.route.queue);
-                    let piece = piece.to_vec();
-                    work.removals.running.push(Box::pin(async move {
-                        clock.sleep(Duration::from_secs(1)).await;
-                        let result = store.remove(queue, piece.clone()).await;
-                        (piece, result)
-                    }));
-                }
-            }
-        }
     }
 
     async fn on_setback(&self, work: &mut Work, setback: Setback, shutdown: &mut Stop) {
@@ -305,9 +261,9 @@ impl Forwarder {
             self.states.set(self.name(), RouteState::Failing { reason, since });
         }
         // Removals first: what is confirmed must not be read again.
-        while !work.removals.running.is_empty() {
+        while !work.removals.is_empty() {
             tokio::select! {
-                Some((positions, result)) = work.removals.running.next() => self.on_removed(work, positions, result),
+                _ = work.removals.next() => {}
                 () = shutdown.requested() => return,
             }
         }
@@ -326,14 +282,28 @@ impl Forwarder {
             let delivered = work.in_flight.settled().await;
             clean &= self.book(work, delivered).await.is_none();
         }
-        while let Some((positions, result)) = work.removals.running.next().await {
-            clean &= result.is_ok();
-            self.on_removed(work, positions, result);
+        while !work.removals.is_empty() {
+            work.removals.next().await;
         }
-        clean
+        clean && work.removals.is_clean()
     }
 
-    async fn set_aside(&self, position: Position, id: Option<MessageId>, class: MessageClass, reason: &str) {
+    /// The acknowledgment message of this class, when the sender of `message` wants one.
+    fn answer(&self, message: Option<&UserMessage>, class: MessageClass) -> Option<NewMessage> {
+        // Names of ours that are addresses were compared when the message came.
+        const CALLED: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        self.acknowledger.get()?.companion(message?, class, CALLED)
+    }
+
+    async fn set_aside(
+        &self,
+        position: Position,
+        id: Option<MessageId>,
+        message: Option<&UserMessage>,
+        class: MessageClass,
+        reason: &str,
+    ) {
+        let answers: Vec<_> = self.answer(message, class).into_iter().collect();
         let message_id = id.map(|id| id.to_string()).unwrap_or_default();
         let why = SetAside {
             origin: self.route.config.from.queue.to_string(),
@@ -341,7 +311,7 @@ impl Forwarder {
             reason: reason.to_owned(),
             at: self.clock.unix_now(),
         };
-        match self.store.set_aside(self.route.queue, position, self.dead_letters, why).await {
+        match self.store.set_aside_with(self.route.queue, position, self.dead_letters, why, answers).await {
             Ok(()) => {
                 self.route.counters.dead_lettered();
                 tracing::warn!(

@@ -5,7 +5,7 @@ use connector_api::{DeliveryError, Settlement};
 use futures_util::Stream;
 use futures_util::stream::FuturesOrdered;
 
-use crate::mqqb::wire::MessageId;
+use crate::mqqb::wire::{MessageId, UserMessage};
 use crate::store::Position;
 
 /// Messages that were handed over and are not settled yet, in the order of the queue.
@@ -23,15 +23,18 @@ pub(super) struct Delivered {
 }
 
 /// Which message it was.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Ticket {
     pub(super) position: Position,
     pub(super) id: MessageId,
     pub(super) size: usize,
+    /// The message, when its sender asked for acknowledgments.
+    pub(super) asks: Option<Box<UserMessage>>,
 }
 
 struct Tagged {
-    ticket: Ticket,
+    /// Taken when it is settled.
+    ticket: Option<Ticket>,
     settlement: Settlement,
 }
 
@@ -39,8 +42,12 @@ impl Future for Tagged {
     type Output = Delivered;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Delivered> {
-        let ticket = self.ticket;
-        self.settlement.as_mut().poll(context).map(|outcome| Delivered { ticket, outcome })
+        let Poll::Ready(outcome) = self.settlement.as_mut().poll(context) else { return Poll::Pending };
+        match self.ticket.take() {
+            Some(ticket) => Poll::Ready(Delivered { ticket, outcome }),
+            // Settled before: there is nothing more to say.
+            None => Poll::Pending,
+        }
     }
 }
 
@@ -60,7 +67,7 @@ impl InFlight {
 
     pub(super) fn push(&mut self, ticket: Ticket, settlement: Settlement) {
         self.bytes += ticket.size;
-        self.settlements.push_back(Tagged { ticket, settlement });
+        self.settlements.push_back(Tagged { ticket: Some(ticket), settlement });
     }
 
     /// Waits for the oldest to be settled, and takes those behind it that are settled too. Never resolves while

@@ -4,25 +4,40 @@
 //! forwarder for each route reads the route's queue in order, [`translate`]s and hands over to the connector, and
 //! removes what the foreign system has confirmed.
 
+mod acknowledge;
 mod admission;
+mod awaited;
 mod backoff;
 mod bridging;
 mod desk;
 mod forward;
 mod hosts;
 mod in_flight;
+mod intake;
+mod ordinals;
+mod outgoing;
 mod rejection;
+mod removals;
+mod replies;
 mod routes;
 mod state;
 mod status;
 mod summary;
 pub mod translate;
+mod view;
 
+pub use acknowledge::Acknowledger;
 pub use admission::Admission;
-pub use bridging::{Bridge, Parts, Readiness, StartError, View};
+pub use bridging::{Bridge, Parts, StartError};
 pub use desk::Desk;
 pub use hosts::OwnNames;
+pub use ordinals::Ordinals;
+pub use outgoing::{Outgoing, OutgoingState};
 pub use rejection::Rejection;
+pub use replies::{OwnQueues, ReplyAddresses};
 pub use routes::{RouteEntry, RouteTable, RouteTableError};
 pub use state::{RouteState, StateBoard};
-pub use status::{ConnectorStatus, QueueStatus, RouteStatus, SessionStatus, StatusReport};
+pub use status::{
+    ConnectorStatus, OutgoingStatus, QueueStatus, ReturnRouteStatus, RouteStatus, SessionStatus, StatusReport,
+};
+pub use view::{Readiness, View};

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ReplyAddresses;
 use crate::config;
 use crate::mqqb::wire::{Guid, QueuePath, QueueSuffix};
 use crate::store::{QueueId, Store, StoreError};
@@ -20,6 +21,8 @@ pub struct RouteEntry {
     pub guid: Guid,
     /// Forgiven when a sender's clock is judged.
     pub clock_skew: Duration,
+    /// Where replies to its messages go.
+    pub replies: Arc<ReplyAddresses>,
     /// What it has done.
     pub counters: Arc<RouteCounters>,
 }
@@ -66,6 +69,7 @@ impl RouteTable {
         own: Guid,
         clock_skew: Duration,
         store: &Store,
+        replies: &Arc<ReplyAddresses>,
     ) -> Result<Self, RouteTableError> {
         let mut table = Self::default();
         for config in routes {
@@ -85,8 +89,9 @@ impl RouteTable {
             table.by_path.insert(path, index);
             table.by_private_id.insert(private_id, index);
             table.by_guid.insert(guid, index);
-            let counters = Arc::new(RouteCounters::default());
-            table.entries.push(Arc::new(RouteEntry { config, queue, private_id, guid, clock_skew, counters }));
+            let (counters, replies) = (Arc::default(), Arc::clone(replies));
+            let entry = RouteEntry { config, queue, private_id, guid, clock_skew, replies, counters };
+            table.entries.push(Arc::new(entry));
         }
         Ok(table)
     }

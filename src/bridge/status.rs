@@ -9,6 +9,12 @@ pub struct StatusReport {
     pub rejected_without_route: u64,
     /// The routes, by name.
     pub routes: Vec<RouteStatus>,
+    /// The routes from foreign systems, by name.
+    #[serde(default)]
+    pub return_routes: Vec<ReturnRouteStatus>,
+    /// The destinations of what is sent.
+    #[serde(default)]
+    pub outgoing: Vec<OutgoingStatus>,
     /// All queues of the store.
     pub queues: Vec<QueueStatus>,
     /// The open sessions.
@@ -70,7 +76,7 @@ pub struct RouteStatus {
 pub struct QueueStatus {
     /// Its name, as in MSMQ.
     pub name: String,
-    /// `route`, `dead-letter` or `other`.
+    /// `route`, `outgoing`, `dead-letter` or `other`.
     pub kind: String,
     /// Messages in it.
     pub messages: u64,
@@ -122,4 +128,54 @@ impl ConnectorStatus {
         };
         Self { name: name.to_owned(), state: state.to_owned(), peer, reason, attempt }
     }
+}
+
+/// One outgoing queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OutgoingStatus {
+    /// Its name among the queues.
+    pub queue: String,
+    /// Where its messages go.
+    pub destination: String,
+    /// `idle`, `waiting`, `connected`, `failing` or `stopped`.
+    pub state: String,
+    /// Why it fails.
+    pub reason: Option<String>,
+    /// For how long it has failed.
+    pub failing_for_s: Option<u64>,
+    /// Failures since something last went through.
+    pub attempt: u32,
+    /// Messages that the other side has acknowledged since the start.
+    pub sent_messages: u64,
+    /// Messages that were given up since the start.
+    pub expired_messages: u64,
+    /// Messages that wait.
+    pub queue_messages: u64,
+    /// Their bytes.
+    pub queue_bytes: u64,
+    /// Age of the oldest.
+    pub queue_oldest_seconds: u64,
+}
+
+/// One route from a foreign system to MSMQ.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReturnRouteStatus {
+    /// Its name.
+    pub name: String,
+    /// The foreign queue.
+    pub queue: String,
+    /// Its connector.
+    pub connector: String,
+    /// Where its messages go; `{reply_to}` for where each one says.
+    pub destination: String,
+    /// `waiting`, `forwarding`, `failing` or `stopped`.
+    pub state: String,
+    /// Why it fails.
+    pub reason: Option<String>,
+    /// Messages taken from the foreign system since the start.
+    pub received_messages: u64,
+    /// Messages that came again.
+    pub duplicates: u64,
+    /// Messages refused.
+    pub rejected_messages: u64,
 }

@@ -53,6 +53,18 @@ impl RoutingKeyTemplate {
     /// Routing keys are short strings (AMQP 0-9-1, 4.2.5.3).
     pub const MAX_LENGTH: usize = 255;
 
+    /// The key, when it is the same for every message.
+    pub fn fixed(&self) -> Option<String> {
+        let mut key = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => key.push_str(text),
+                Part::Value(_) => return None,
+            }
+        }
+        Some(key)
+    }
+
     /// Makes the key of one message. May come out longer than [`RoutingKeyTemplate::MAX_LENGTH`], because labels do.
     pub fn render(&self, mut value: impl FnMut(Placeholder) -> String) -> String {
         let mut key = String::new();

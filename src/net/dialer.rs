@@ -70,6 +70,22 @@ pub async fn dial(
     Dialed::establish(clock, stream, server, settings).await
 }
 
+/// The addresses of a machine.
+///
+/// # Errors
+/// A sentence that names it.
+pub async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    /// A name server that does not answer must not hold things up for ever.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let looked_up = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((host, port))).await;
+    let addresses: Vec<_> = match looked_up {
+        Ok(Ok(addresses)) => addresses.collect(),
+        Ok(Err(error)) => return Err(format!("cannot resolve {host}: {error}")),
+        Err(_) => return Err(format!("cannot resolve {host}: no answer in {PATIENCE:?}")),
+    };
+    if addresses.is_empty() { Err(format!("cannot resolve {host}: it has no address")) } else { Ok(addresses) }
+}
+
 /// Connects to the first of `addresses` that takes the connection within `limit`.
 pub(super) async fn connect(addresses: &[SocketAddr], limit: Duration) -> Result<(TcpStream, SocketAddr), DialError> {
     let mut failure = None;

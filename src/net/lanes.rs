@@ -146,6 +146,11 @@ impl Lanes {
         while links.join_next().await.is_some() {}
     }
 
+    /// Ends the sessions that were opened from here at once.
+    pub fn abandon(&self) {
+        drop(std::mem::take(&mut *self.links()));
+    }
+
     fn line(&self, key: &str) -> Arc<tokio::sync::Mutex<Line>> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(lines.entry(key.to_owned()).or_default())

@@ -15,7 +15,7 @@ mod stop;
 mod verdict;
 
 pub use clock::Clock;
-pub use dialer::{DialError, Dialed, dial};
+pub use dialer::{DialError, Dialed, dial, resolve};
 pub use lane::{Consignment, Lane};
 pub use lanes::{Lanes, LanesParts, Located, RetrySchedule, Unreachable};
 pub use link::LinkSettings;

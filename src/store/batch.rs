@@ -10,10 +10,11 @@ use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::database::Fault;
 use super::depth::Ledger;
+use super::foreign::ForeignHistory;
 use super::history::History;
 use super::line::Request;
 use super::schema::{self, Head, MessageKey, Row, cut};
-use super::{Enqueued, NewMessage, Position, QueueId, SetAside, StoreError};
+use super::{Enqueued, Foreign, NewMessage, Position, QueueId, SetAside, StoreError};
 
 /// Whether quotas are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,7 @@ const NEAR: u64 = 32;
 pub(super) struct Books {
     pub(super) ledger: Ledger,
     pub(super) history: History,
+    pub(super) foreign: ForeignHistory,
     /// Bytes that all queues together may hold.
     pub(super) quota: u64,
     /// What the volume has left, as far as that can be known.
@@ -56,7 +58,10 @@ pub(super) struct Ordinals {
 
 impl Books {
     fn changed(&self) -> bool {
-        self.ordinals.changed || self.ledger.changed().next().is_some() || self.history.changed().next().is_some()
+        self.ordinals.changed
+            || self.foreign.is_changed()
+            || self.ledger.changed().next().is_some()
+            || self.history.changed().next().is_some()
     }
 
     /// 0 is left out, and no run of numbers goes over the end.
@@ -199,10 +204,16 @@ impl<'r> Batch<'_, 'r> {
     }
 
     fn store(&mut self, message: &'r NewMessage, room: Room) -> Result<Enqueued, StoreError> {
-        let Books { ledger, history, quota, volume, .. } = &mut *self.books;
+        let Books { ledger, history, foreign, quota, volume, .. } = &mut *self.books;
         let account = ledger.account(message.queue).ok_or(StoreError::NoSuchQueue(message.queue))?;
-        let known = message.duplicate_key.is_some_and(|id| history.recall(id, message.received_at));
-        if known && !message.certainly_new {
+        if let Some(id) = message.duplicate_key
+            && history.recall(id, message.received_at)
+        {
+            return Ok(Enqueued::Duplicate);
+        }
+        if let Some(Foreign { key, may_be_repeated: true }) = &message.foreign
+            && foreign.knows(key)
+        {
             return Ok(Enqueued::Duplicate);
         }
         let length = u32::try_from(message.frame.len())
@@ -224,8 +235,11 @@ impl<'r> Batch<'_, 'r> {
             return Err(StoreError::QueueFull { used: account.bytes(), quota: message.queue_quota });
         }
         let arrival = ledger.add(message.queue, bytes).ok_or(StoreError::NoSuchQueue(message.queue))?;
-        if let Some(id) = message.duplicate_key.filter(|_| !known) {
+        if let Some(id) = message.duplicate_key {
             history.remember(id, message.received_at);
+        }
+        if let Some(Foreign { key, .. }) = message.foreign {
+            foreign.remember(key);
         }
         let position = Position { inverse_priority: schema::LOWEST - message.priority.min(schema::LOWEST), arrival };
         let slices = cut::slices(message.frame.len());
@@ -355,6 +369,15 @@ impl<'r> Batch<'_, 'r> {
         if self.books.ordinals.changed {
             let next = u64::from(self.books.ordinals.next);
             transaction.open_table(schema::META)?.insert(schema::META_NEXT_ORDINAL, next)?;
+        }
+        if self.books.foreign.is_changed() {
+            let mut table = transaction.open_table(schema::FOREIGN)?;
+            if let Some(below) = self.books.foreign.dropped_below() {
+                table.retain_in(..below, |_, _| false)?;
+            }
+            for (number, key) in self.books.foreign.added() {
+                table.insert(number, key)?;
+            }
         }
         let mut queues = transaction.open_table(schema::QUEUES)?;
         for (queue, row) in self.books.ledger.changed() {

@@ -18,6 +18,7 @@
 mod batch;
 mod database;
 mod depth;
+mod foreign;
 mod history;
 mod line;
 mod reader;
@@ -42,6 +43,7 @@ use self::writer::Writer;
 use crate::mqqb::wire::MessageId;
 
 pub use self::database::Medium;
+pub use self::foreign::ForeignKey;
 pub use self::reader::Reader;
 
 /// The durable queues. Cheap to clone.
@@ -109,9 +111,8 @@ pub struct NewMessage {
     pub received_at: u64,
     /// For the history of messages seen; `None` when duplicates are told by other means.
     pub duplicate_key: Option<MessageId>,
-    /// Whoever brought it says that it comes for the first time: it is stored and remembered, whatever the history
-    /// knows of its key.
-    pub certainly_new: bool,
+    /// For a message of a foreign system.
+    pub foreign: Option<Foreign>,
     /// Bytes that the queue may hold; beyond it the message is not taken.
     pub queue_quota: u64,
     /// The messages that it must not overtake.
@@ -119,6 +120,16 @@ pub struct NewMessage {
     /// Messages of our own that are stored with it, in the same transaction, when it is stored and is no duplicate:
     /// acknowledgments. No quota stands in their way.
     pub companions: Vec<NewMessage>,
+}
+
+/// How a foreign system's message is told from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// Remembered with the message.
+    pub key: ForeignKey,
+    /// The foreign system says that it may have delivered it before: only then is it a duplicate when its key is known.
+    /// Applications use identifiers twice.
+    pub may_be_repeated: bool,
 }
 
 /// Messages that are stored in their order or not at all: after one that could not be stored, none of its stream is.

@@ -33,6 +33,8 @@
 //! history    0   16   source GUID, as on the wire  -> 0   u32  last ordinal of the run
 //!            16  u32  first ordinal of the run        4   u64  first seen, seconds since 1970 (UTC)
 //!                                                     12  u64  last seen
+//!
+//! foreign    u64 running number                    -> 16 bytes that tell a foreign system's message from others
 //! ```
 //!
 //! A message moved to another queue gets a new arrival there, and its slices stay where they are: hence the body.
@@ -40,6 +42,7 @@
 
 use redb::TableDefinition;
 
+use super::foreign::ForeignKey;
 use super::{Position, QueueId, SetAside};
 
 /// The format this program writes, and the latest it reads.
@@ -49,6 +52,7 @@ pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("me
 pub(super) const QUEUES: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("queues");
 pub(super) const MESSAGES: TableDefinition<'_, &MessageKey, &[u8]> = TableDefinition::new("messages");
 pub(super) const SLICES: TableDefinition<'_, &SliceKey, &[u8]> = TableDefinition::new("slices");
+pub(super) const FOREIGN: TableDefinition<'_, u64, &ForeignKey> = TableDefinition::new("foreign");
 pub(super) const HISTORY: TableDefinition<'_, &HistoryKey, &HistoryRow> = TableDefinition::new("history");
 
 /// Keys of the table `meta`.

@@ -17,6 +17,7 @@ use redb::{Durability, ReadTransaction, ReadableDatabase, ReadableTable, TableEr
 use super::batch::{self, Books, Ordinals, Outcome};
 use super::database::{Engine, Fault, Place, guarded};
 use super::depth::Ledger;
+use super::foreign::ForeignHistory;
 use super::history::History;
 use super::line::{Closing, Request, Work};
 use super::schema::{self, QueueRow};
@@ -70,8 +71,9 @@ fn prepare_or_refuse(engine: &Engine, options: &StoreOptions) -> Result<Books, F
         transaction.open_table(schema::SLICES)?;
     }
     let history = read_history(&transaction.open_table(schema::HISTORY)?, options)?;
+    let foreign = read_foreign(&transaction.open_table(schema::FOREIGN)?)?;
     transaction.commit()?;
-    Ok(Books { ledger, history, quota: options.quota, volume: None, repeated_below, ordinals })
+    Ok(Books { ledger, history, foreign, quota: options.quota, volume: None, repeated_below, ordinals })
 }
 
 fn begin(engine: &Engine) -> Result<WriteTransaction, Fault> {
@@ -107,6 +109,15 @@ fn read_history(
     for entry in table.iter()? {
         let (key, row) = entry?;
         history.load(key.value(), row.value());
+    }
+    Ok(history)
+}
+
+fn read_foreign(table: &impl ReadableTable<u64, &'static super::foreign::ForeignKey>) -> Result<ForeignHistory, Fault> {
+    let mut history = ForeignHistory::default();
+    for entry in table.iter()? {
+        let (number, key) = entry?;
+        history.load(number.value(), *key.value());
     }
     Ok(history)
 }
@@ -215,6 +226,7 @@ impl Writer {
         if changed {
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
             self.books.history.saved();
+            self.books.foreign.saved();
             self.books.ordinals.changed = false;
             self.books.ledger.publish(&self.shared.queues);
         }
@@ -272,6 +284,7 @@ impl Writer {
             let mut ledger = read_ledger(&transaction.open_table(schema::QUEUES)?)?;
             ledger.skip_arrivals(books.ledger.next_arrival());
             books.history = read_history(&transaction.open_table(schema::HISTORY)?, &self.options)?;
+            books.foreign = read_foreign(&transaction.open_table(schema::FOREIGN)?)?;
             // What was given out before and did not reach the disk was told to nobody; what did is not given again.
             let next = read_ordinals(&transaction.open_table(schema::META)?)?.next.max(books.ordinals.next);
             books.ordinals = Ordinals { next, changed: false };

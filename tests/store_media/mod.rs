@@ -277,7 +277,7 @@ pub fn message(queue: QueueId, priority: u8, frame: impl Into<Bytes>) -> NewMess
         frame,
         received_at: NOW,
         duplicate_key: None,
-        certainly_new: false,
+        foreign: None,
         queue_quota: u64::MAX,
         stream: None,
         companions: Vec::new(),

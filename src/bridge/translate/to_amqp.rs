@@ -1,8 +1,6 @@
-//! The one place that knows both message worlds: the table "AMQP form of a message" of the interface, read forwards.
-
 use connector_api::{Address, Body, Headers, Message, Value};
 
-use super::RouteEntry;
+use crate::bridge::RouteEntry;
 use crate::config::{ExtensionPolicy, Placeholder, SecurityMode};
 use crate::mqqb::wire::{BaseHeader, MessageId, QueuePath, SecurityHeader, SenderId, UserMessage};
 
@@ -87,8 +85,7 @@ pub fn to_amqp(
         address: Address { exchange: route.config.to.exchange.clone(), routing_key },
         message_id: message.id().to_string(),
         correlation_id: correlation_id(properties.correlation_id),
-        // A response queue becomes a foreign address when a route leads back to it.
-        reply_to: None,
+        reply_to: message.response_queue().and_then(|queue| route.replies.of(&queue).map(str::to_owned)),
         timestamp: Some(u64::from(message.user.sent_time)),
         priority: message.base.priority(),
         durable: message.is_recoverable(),

@@ -1,0 +1,281 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use connector_api::{Connector, Delivery, Incoming, Inlet, InletOptions, Receipt, Value};
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+
+use super::awaited::Awaited;
+use super::backoff::Backoff;
+use super::outgoing::Outgoing;
+use super::translate::{Circumstances, Translated, to_msmq};
+use super::{Ordinals, OwnQueues, RouteState, StateBoard};
+use crate::config::ReturnRoute;
+use crate::mqqb::wire::{FormatName, MessageClass};
+use crate::net::{Clock, Stop};
+use crate::store::{Enqueued, Foreign, ForeignKey, NewMessage, QueueId, Store, StoreError, Stream};
+use crate::telemetry::{Counters, Kind, RouteCounters};
+
+/// A route from a foreign system that runs.
+#[derive(Debug)]
+pub(super) struct ReturnEntry {
+    /// What the operator asked for.
+    pub(super) config: ReturnRoute,
+    /// What it has done.
+    pub(super) counters: RouteCounters,
+}
+
+/// Takes the messages of one route: translates each one and stores it for its destination. A delivery is settled when
+/// its message has left the store again, or after `settle_after`.
+pub(super) struct RouteIntake {
+    pub(super) route: Arc<ReturnEntry>,
+    pub(super) connector: Arc<dyn Connector>,
+    pub(super) store: Store,
+    pub(super) outgoing: Outgoing,
+    pub(super) ordinals: Ordinals,
+    pub(super) awaited: Awaited,
+    pub(super) clock: Clock,
+    pub(super) states: StateBoard,
+    pub(super) counters: Arc<Counters>,
+    pub(super) acks: FormatName,
+    pub(super) own_queues: Arc<OwnQueues>,
+    pub(super) chance: fn() -> f64,
+}
+
+/// A message on its way to the disk.
+struct Parcel {
+    queue: QueueId,
+    priority: u8,
+    packet: Bytes,
+    foreign: Option<Foreign>,
+    kind: Kind,
+    receipt: Receipt,
+}
+
+/// What became of it, when that concerns the intake.
+enum Told {
+    /// It is on disk, or was known.
+    Done,
+    /// It could not be stored; the number is its place in the order.
+    Held(u64, Parcel, StoreError),
+}
+
+/// Why taking has ended.
+enum End {
+    Stop,
+    /// The inlet is of no use any more.
+    Lost(String),
+}
+
+impl RouteIntake {
+    /// Runs until shutdown. What is on its way to the disk then arrives there.
+    pub(super) async fn run(self, mut shutdown: Stop) {
+        let config = &self.route.config;
+        let mut backoff = Backoff::new();
+        loop {
+            if !matches!(self.states.of(&config.name), RouteState::Failing { .. }) {
+                self.states.set(&config.name, RouteState::Waiting);
+            }
+            let options = InletOptions {
+                route: config.name.clone(),
+                address: config.from.queue.clone(),
+                prefetch: config.from.prefetch,
+            };
+            let inlet = tokio::select! {
+                inlet = self.connector.inlet(options) => inlet,
+                () = shutdown.requested() => break,
+            };
+            match self.take(inlet, &mut backoff, &mut shutdown).await {
+                End::Stop => break,
+                End::Lost(reason) => self.fail(reason),
+            }
+            tokio::select! {
+                () = self.clock.sleep(backoff.step((self.chance)())) => {}
+                () = shutdown.requested() => {}
+            }
+        }
+        self.states.set(&config.name, RouteState::Stopped);
+    }
+
+    async fn take(&self, mut inlet: Box<dyn Inlet>, backoff: &mut Backoff, shutdown: &mut Stop) -> End {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let mut stream = Stream::new();
+        let mut held: BTreeMap<u64, Parcel> = BTreeMap::new();
+        let (mut next, mut on_the_way) = (0, 0);
+        let most = usize::from(self.route.config.from.prefetch.max(1));
+        // The queue is known to be there only once something comes or nothing is wrong for a while.
+        let mut proven = false;
+        loop {
+            let retry = async {
+                self.clock.sleep(backoff.step((self.chance)())).await;
+            };
+            tokio::select! {
+                biased;
+                Some(outcome) = told.recv() => {
+                    on_the_way -= 1;
+                    match outcome {
+                        Told::Done if held.is_empty() => {
+                            backoff.reset();
+                            self.states.set(&self.route.config.name, RouteState::Forwarding);
+                        }
+                        Told::Done => {}
+                        Told::Held(number, parcel, error) => {
+                            if error != StoreError::Interrupted {
+                                self.fail(error.to_string());
+                            }
+                            held.insert(number, parcel);
+                        }
+                    }
+                }
+                () = shutdown.requested() => {
+                    // What is on its way is stored or comes again; receipts that are dropped put their messages back.
+                    while on_the_way > 0 && told.recv().await.is_some() {
+                        on_the_way -= 1;
+                    }
+                    return End::Stop;
+                }
+                () = retry, if !held.is_empty() && on_the_way == 0 => {
+                    // In their order, and what comes later behind them.
+                    stream = Stream::new();
+                    for (number, parcel) in std::mem::take(&mut held) {
+                        on_the_way += 1;
+                        self.submit(number, parcel, &stream, &tell);
+                    }
+                }
+                delivery = inlet.receive(), if held.is_empty() && on_the_way < most => match delivery {
+                    Ok(delivery) => {
+                        proven = true;
+                        if let Some(parcel) = self.judge(delivery).await {
+                            self.store.ready().await;
+                            on_the_way += 1;
+                            self.submit(next, parcel, &stream, &tell);
+                            next += 1;
+                        }
+                    }
+                    Err(error) => return End::Lost(error.to_string()),
+                },
+                () = self.clock.sleep(PROBATION), if !proven && held.is_empty() => {
+                    proven = true;
+                    self.states.set(&self.route.config.name, RouteState::Forwarding);
+                }
+            }
+        }
+    }
+
+    /// Translates a delivery; refuses it when it has no form in MSMQ.
+    async fn judge(&self, delivery: Delivery) -> Option<Parcel> {
+        let Delivery { message: incoming, receipt } = delivery;
+        let config = &self.route.config;
+        let now = self.clock.unix_now();
+        let world = Circumstances {
+            fresh: self.ordinals.next().await,
+            now,
+            acks: &self.acks,
+            leads_to: self.own_queues.as_ref(),
+        };
+        let translated = to_msmq(&incoming, config, &world).map_err(|unsendable| unsendable.to_string());
+        let placed = translated
+            .and_then(|translated| self.outgoing.queue(&translated.destination).map(|queue| (translated, queue)));
+        match placed {
+            Ok((Translated { message, packet, destination }, queue)) => {
+                tracing::debug!(
+                    event = "message_taken", route = %config.name, queue = %destination, message_id = %message.id(),
+                    "a message came from the foreign system"
+                );
+                Some(Parcel {
+                    queue,
+                    priority: message.base.priority(),
+                    packet,
+                    foreign: incoming
+                        .message_id
+                        .as_deref()
+                        .map(|id| Foreign { key: self.key(id), may_be_repeated: is_repeated(&incoming) }),
+                    kind: if message.is_recoverable() { Kind::Recoverable } else { Kind::Express },
+                    receipt,
+                })
+            }
+            Err(reason) => {
+                self.counters.rejected(&config.name, "unsendable", MessageClass::NACK_RECEIVE_REJECTED);
+                tracing::warn!(
+                    event = "delivery_refused", route = %config.name, queue = %config.from.queue,
+                    message_id = incoming.message_id.as_deref().unwrap_or_default(), reason = %reason,
+                    "a message can't be sent and goes to the dead letters of its queue"
+                );
+                receipt.refuse();
+                None
+            }
+        }
+    }
+
+    /// Identifiers are unique within the queue that they came from, if anywhere.
+    fn key(&self, message_id: &str) -> ForeignKey {
+        let from = &self.route.config.from;
+        let mut digest = Sha256::new();
+        for part in [from.connector.as_str(), from.queue.as_str(), message_id] {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part.as_bytes());
+        }
+        let mut key = ForeignKey::default();
+        key.iter_mut().zip(digest.finalize()).for_each(|(key, byte)| *key = byte);
+        key
+    }
+
+    fn submit(&self, number: u64, parcel: Parcel, stream: &Stream, tell: &mpsc::UnboundedSender<Told>) {
+        let Parcel { queue, priority, packet, foreign, kind, receipt } = parcel;
+        let new = NewMessage {
+            queue,
+            priority,
+            frame: packet.clone(),
+            received_at: self.clock.unix_now(),
+            duplicate_key: None,
+            foreign,
+            queue_quota: self.route.config.to.quota,
+            stream: Some(stream.clone()),
+            companions: Vec::new(),
+        };
+        let due = self.clock.now() + self.route.config.from.settle_after;
+        let (route, awaited, tell) = (Arc::clone(&self.route), self.awaited.clone(), tell.clone());
+        self.store.submit(new, move |outcome| {
+            let told = match outcome {
+                Ok(Enqueued::Stored(position)) => {
+                    route.counters.received(kind, packet.len());
+                    awaited.keep(queue, position, receipt, due);
+                    Told::Done
+                }
+                Ok(Enqueued::Duplicate) => {
+                    route.counters.duplicate();
+                    receipt.accept();
+                    Told::Done
+                }
+                Err(error) => {
+                    route.counters.held();
+                    Told::Held(number, Parcel { queue, priority, packet, foreign, kind, receipt }, error)
+                }
+            };
+            // An intake that is gone leaves the receipt, and the message goes back.
+            let _ = tell.send(told);
+        });
+    }
+
+    fn fail(&self, reason: String) {
+        let since = self.clock.unix_now();
+        self.states.set(&self.route.config.name, RouteState::Failing { reason, since });
+    }
+}
+
+/// An inlet that has not failed for so long works, though nothing has come.
+const PROBATION: Duration = Duration::from_millis(500);
+
+/// The foreign system says so, or a bridge that sent it there.
+fn is_repeated(incoming: &Incoming) -> bool {
+    incoming.redelivered || incoming.headers.get("msmq-redelivered") == Some(&Value::Bool(true))
+}
+
+impl ReturnEntry {
+    /// A route that begins.
+    pub(super) fn new(config: ReturnRoute) -> Self {
+        Self { config, counters: RouteCounters::default() }
+    }
+}
