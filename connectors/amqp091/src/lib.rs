@@ -20,6 +20,8 @@ mod link;
 mod outlet;
 mod publisher;
 mod routes;
+mod runtime;
+mod screen;
 mod supervisor;
 mod tls;
 mod uri;

@@ -6,12 +6,15 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_rs::Runtime;
 use lapin::tcp::{AsyncTcpStream, RustlsConnector};
 use lapin::{Connection, ConnectionProperties};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::error::{ConnectError, Stage};
+use crate::runtime::ScreeningTokio;
+use crate::screen::Screened;
 use crate::{Amqp091Config, BrokerUri, tls};
 
 /// A connection that is up, or was.
@@ -83,11 +86,11 @@ async fn connect(
     let told = uri.to_lapin(config.heartbeat);
     let (host, port, peer) = (uri.host().to_owned(), uri.port(), uri.endpoint());
     // lapin runs this in its own thread, which only ends when this does: hence limits of its own.
-    let runtime = lapin::runtime::default_runtime()?;
+    let runtime = ScreeningTokio::current();
     Connection::connector(
         told,
-        runtime,
-        async move |_, runtime| {
+        Runtime::new(runtime.clone()),
+        async move |_, _| {
             let steps = async {
                 line.reach(Stage::Resolving);
                 let found = timeout(limit, tokio::net::lookup_host((host.as_str(), port))).await;
@@ -99,7 +102,7 @@ async fn connect(
                 let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
                 let mut outcome = Err(ConnectError::from_connect(&peer, std::io::ErrorKind::AddrNotAvailable.into()));
                 for address in addresses {
-                    let attempt = timeout(share, AsyncTcpStream::connect(&runtime, address)).await;
+                    let attempt = timeout(share, AsyncTcpStream::connect(runtime.bare(), address)).await;
                     outcome = attempt
                         .unwrap_or_else(|late| Err(late.into()))
                         .map_err(|source| ConnectError::from_connect(&peer, source));
@@ -119,7 +122,7 @@ async fn connect(
                         stream.into_rustls(tls, &host).await.map_err(|error| ConnectError::from_tls(&peer, &error))?;
                 }
                 line.reach(Stage::Handshake);
-                Ok(stream)
+                Ok(AsyncTcpStream::Plain(Screened::new(stream)))
             };
             steps.await.map_err(|error| line.fail(error))
         },
