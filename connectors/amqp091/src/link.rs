@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::error::{ConnectError, Stage};
+use crate::lane::Purpose;
 use crate::runtime::ScreeningTokio;
 use crate::screen::Screened;
 use crate::{Amqp091Config, BrokerUri, tls};
@@ -37,10 +38,15 @@ impl fmt::Debug for Link {
 
 impl Link {
     /// Connects and logs in, once, within the limit. Cancel safe: what was half made is hung up.
-    pub(crate) async fn open(uri: &BrokerUri, config: &Amqp091Config, limit: Duration) -> Result<Self, ConnectError> {
+    pub(crate) async fn open(
+        uri: &BrokerUri,
+        config: &Amqp091Config,
+        purpose: Purpose,
+        limit: Duration,
+    ) -> Result<Self, ConnectError> {
         let tls = if uri.is_tls() { Some(tls::connector(&config.tls).await?) } else { None };
         let line = Line::default();
-        let connecting = connect(uri, config, tls, Arc::clone(&line.0), limit);
+        let connecting = connect(uri, config, purpose, tls, Arc::clone(&line.0), limit);
         let connection = match timeout(limit, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => {
@@ -72,15 +78,26 @@ impl Link {
     }
 }
 
+/// Waits until the connection is lost.
+pub(crate) async fn loss(lost: &mut watch::Receiver<Option<String>>) -> String {
+    let found = lost.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+    found.unwrap_or_else(|| "the connector is gone".to_owned())
+}
+
 async fn connect(
     uri: &BrokerUri,
     config: &Amqp091Config,
+    purpose: Purpose,
     tls: Option<RustlsConnector>,
     line: Arc<Socket>,
     limit: Duration,
 ) -> lapin::Result<Connection> {
+    let name = match purpose {
+        Purpose::Publishing => config.connection_name.clone(),
+        Purpose::Consuming | Purpose::Probing => format!("{} ({})", config.connection_name, purpose.word()),
+    };
     let properties = ConnectionProperties::default()
-        .with_connection_name(config.connection_name.as_str().into())
+        .with_connection_name(name.into())
         .with_client_property("product".into(), "mqbridge".into())
         .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into());
     let told = uri.to_lapin(config.heartbeat);

@@ -30,7 +30,7 @@ const FRAME_END: usize = 1;
 const LARGEST_SCREENED: usize = 0x100_0000;
 
 /// How much is read at once.
-const READ: usize = 0x1_0000;
+const READ: usize = 0x4000;
 
 /// Class and method of `basic.deliver`.
 const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
@@ -40,7 +40,9 @@ const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
 pub(crate) struct Screened<S> {
     stream: S,
     buffer: Vec<u8>,
-    /// So much of the buffer has been read by lapin.
+    /// So much of the buffer has been read from the stream.
+    filled: usize,
+    /// So much has been read by lapin.
     taken: usize,
     /// So much may be.
     cleared: usize,
@@ -50,16 +52,17 @@ pub(crate) struct Screened<S> {
 
 impl<S> Screened<S> {
     pub(crate) const fn new(stream: S) -> Self {
-        Self { stream, buffer: Vec::new(), taken: 0, cleared: 0, passing: 0 }
+        Self { stream, buffer: Vec::new(), filled: 0, taken: 0, cleared: 0, passing: 0 }
     }
 
     /// Clears as many bytes as it can.
     fn clear(&mut self) -> io::Result<()> {
         loop {
-            let passed = self.passing.min(self.buffer.len() - self.cleared);
+            let passed = self.passing.min(self.filled - self.cleared);
             self.cleared += passed;
             self.passing -= passed;
-            let Some(&[kind, _, _, a, b, c, d]) = self.buffer[self.cleared..].first_chunk::<FRAME_START>() else {
+            let unclear = self.buffer.get_mut(self.cleared..self.filled).unwrap_or_default();
+            let Some((&mut [kind, _, _, a, b, c, d], rest)) = unclear.split_first_chunk_mut::<FRAME_START>() else {
                 return Ok(());
             };
             let size = u32::from_be_bytes([a, b, c, d]) as usize;
@@ -71,8 +74,7 @@ impl<S> Screened<S> {
             if size > LARGEST_SCREENED {
                 return Err(unreadable("a frame of more than 16 MiB"));
             }
-            let start = self.cleared + FRAME_START;
-            let Some(payload) = self.buffer.get_mut(start..start + size) else { return Ok(()) };
+            let Some(payload) = rest.get_mut(..size) else { return Ok(()) };
             if kind == FRAME_HEADER {
                 screen_content_header(payload).ok_or_else(|| unreadable("a content header that can't be read"))?;
             } else if let Some((&mut BASIC_DELIVER, arguments)) = payload.split_first_chunk_mut() {
@@ -82,14 +84,15 @@ impl<S> Screened<S> {
         }
     }
 
-    /// Makes room for more at the end of the buffer.
-    fn make_room(&mut self) -> usize {
-        self.buffer.drain(..self.taken);
+    /// Makes room behind what is filled.
+    fn make_room(&mut self) {
+        self.buffer.copy_within(self.taken..self.filled, 0);
+        self.filled -= self.taken;
         self.cleared -= self.taken;
         self.taken = 0;
-        let filled = self.buffer.len();
-        self.buffer.resize(filled + READ, 0);
-        filled
+        if self.buffer.len() < self.filled + READ {
+            self.buffer.resize(self.filled + READ, 0);
+        }
     }
 }
 
@@ -101,17 +104,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Screened<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         while this.taken == this.cleared {
-            let filled = this.make_room();
-            let outcome = Pin::new(&mut this.stream).poll_read(context, &mut this.buffer[filled..]);
-            let read = if let Poll::Ready(Ok(read)) = &outcome { *read } else { 0 };
-            this.buffer.truncate(filled + read);
-            if ready!(outcome)? == 0 {
+            this.make_room();
+            let room = this.buffer.get_mut(this.filled..).unwrap_or_default();
+            let read = ready!(Pin::new(&mut this.stream).poll_read(context, room))?;
+            if read == 0 {
                 return Poll::Ready(Ok(0));
             }
+            this.filled += read;
             this.clear()?;
         }
-        let count = out.len().min(this.cleared - this.taken);
-        out[..count].copy_from_slice(&this.buffer[this.taken..this.taken + count]);
+        let clear = this.buffer.get(this.taken..this.cleared).unwrap_or_default();
+        let count = out.len().min(clear.len());
+        out[..count].copy_from_slice(&clear[..count]);
         this.taken += count;
         Poll::Ready(Ok(count))
     }
