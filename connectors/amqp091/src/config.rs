@@ -16,7 +16,8 @@ pub struct Amqp091Config {
     /// before it, and the broker may insist on a shorter one. A peer that is silent for two of them is given up, so
     /// that it takes up to 2½ until a frozen broker is noticed.
     pub heartbeat: Duration,
-    /// The name shown in the broker's list of connections; the host's operators look for it there.
+    /// The name shown in the broker's list of connections; the host's operators look for it there. The connection that
+    /// consumes, and a short one that only looks, have it with ` (consuming)` and ` (probing)`.
     pub connection_name: String,
     /// How long one attempt to connect and log in may take.
     pub connect_timeout: Duration,

@@ -6,12 +6,16 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_rs::Runtime;
 use lapin::tcp::{AsyncTcpStream, RustlsConnector};
 use lapin::{Connection, ConnectionProperties};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::error::{ConnectError, Stage};
+use crate::lane::Purpose;
+use crate::runtime::ScreeningTokio;
+use crate::screen::Screened;
 use crate::{Amqp091Config, BrokerUri, tls};
 
 /// A connection that is up, or was.
@@ -34,10 +38,15 @@ impl fmt::Debug for Link {
 
 impl Link {
     /// Connects and logs in, once, within the limit. Cancel safe: what was half made is hung up.
-    pub(crate) async fn open(uri: &BrokerUri, config: &Amqp091Config, limit: Duration) -> Result<Self, ConnectError> {
+    pub(crate) async fn open(
+        uri: &BrokerUri,
+        config: &Amqp091Config,
+        purpose: Purpose,
+        limit: Duration,
+    ) -> Result<Self, ConnectError> {
         let tls = if uri.is_tls() { Some(tls::connector(&config.tls).await?) } else { None };
         let line = Line::default();
-        let connecting = connect(uri, config, tls, Arc::clone(&line.0), limit);
+        let connecting = connect(uri, config, purpose, tls, Arc::clone(&line.0), limit);
         let connection = match timeout(limit, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => {
@@ -69,25 +78,36 @@ impl Link {
     }
 }
 
+/// Waits until the connection is lost.
+pub(crate) async fn loss(lost: &mut watch::Receiver<Option<String>>) -> String {
+    let found = lost.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+    found.unwrap_or_else(|| "the connector is gone".to_owned())
+}
+
 async fn connect(
     uri: &BrokerUri,
     config: &Amqp091Config,
+    purpose: Purpose,
     tls: Option<RustlsConnector>,
     line: Arc<Socket>,
     limit: Duration,
 ) -> lapin::Result<Connection> {
+    let name = match purpose {
+        Purpose::Publishing => config.connection_name.clone(),
+        Purpose::Consuming | Purpose::Probing => format!("{} ({})", config.connection_name, purpose.word()),
+    };
     let properties = ConnectionProperties::default()
-        .with_connection_name(config.connection_name.as_str().into())
+        .with_connection_name(name.into())
         .with_client_property("product".into(), "mqbridge".into())
         .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into());
     let told = uri.to_lapin(config.heartbeat);
     let (host, port, peer) = (uri.host().to_owned(), uri.port(), uri.endpoint());
     // lapin runs this in its own thread, which only ends when this does: hence limits of its own.
-    let runtime = lapin::runtime::default_runtime()?;
+    let runtime = ScreeningTokio::current();
     Connection::connector(
         told,
-        runtime,
-        async move |_, runtime| {
+        Runtime::new(runtime.clone()),
+        async move |_, _| {
             let steps = async {
                 line.reach(Stage::Resolving);
                 let found = timeout(limit, tokio::net::lookup_host((host.as_str(), port))).await;
@@ -99,7 +119,7 @@ async fn connect(
                 let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
                 let mut outcome = Err(ConnectError::from_connect(&peer, std::io::ErrorKind::AddrNotAvailable.into()));
                 for address in addresses {
-                    let attempt = timeout(share, AsyncTcpStream::connect(&runtime, address)).await;
+                    let attempt = timeout(share, AsyncTcpStream::connect(runtime.bare(), address)).await;
                     outcome = attempt
                         .unwrap_or_else(|late| Err(late.into()))
                         .map_err(|source| ConnectError::from_connect(&peer, source));
@@ -119,7 +139,7 @@ async fn connect(
                         stream.into_rustls(tls, &host).await.map_err(|error| ConnectError::from_tls(&peer, &error))?;
                 }
                 line.reach(Stage::Handshake);
-                Ok(stream)
+                Ok(AsyncTcpStream::Plain(Screened::new(stream)))
             };
             steps.await.map_err(|error| line.fail(error))
         },

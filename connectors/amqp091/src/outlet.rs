@@ -4,19 +4,36 @@ use std::sync::Arc;
 use connector_api::{DeliveryError, Message, Outlet, Settlement};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use lapin::options::ConfirmSelectOptions;
 use lapin::{Channel, PublisherConfirm};
 
+use crate::CONNECTION_LOST;
 use crate::encode::Publish;
+use crate::error::describe;
 use crate::link::Link;
 use crate::publisher::{Publisher, Settled, write};
 use crate::routes::Routes;
 
-/// Opens an outlet on a channel in confirm mode.
-pub(crate) fn outlet(channel: Channel, link: &Link, route: String, routes: Arc<Routes>) -> Box<dyn Outlet> {
+/// Opens an outlet on a channel in confirm mode. An error is a reason to try again.
+pub(crate) async fn outlet(link: Arc<Link>, route: String, routes: Arc<Routes>) -> Result<Box<dyn Outlet>, String> {
+    let channel = open_channel(&link).await?;
     let publisher = Arc::new(Publisher::new(channel, write, route, routes));
     // Ends by itself: when the outlet is gone and all is settled, or when the link is lost.
     tokio::spawn(Arc::clone(&publisher).run(link.lost.subscribe()));
-    Box::new(AmqpOutlet { publisher, frame_max: link.frame_max })
+    Ok(Box::new(AmqpOutlet { publisher, frame_max: link.frame_max }))
+}
+
+async fn open_channel(link: &Link) -> Result<Channel, String> {
+    let mut lost = link.lost.subscribe();
+    let opened = async {
+        let channel = link.connection.create_channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        Ok(channel)
+    };
+    tokio::select! {
+        opened = opened => opened.map_err(|error: lapin::Error| describe(&error)),
+        _ = lost.wait_for(Option::is_some) => Err(CONNECTION_LOST.to_owned()),
+    }
 }
 
 struct AmqpOutlet<W>

@@ -14,6 +14,7 @@ use crate::attribution::{Attribution, Confirm, Returned, Verdict};
 use crate::encode::Publish;
 use crate::error::{describe, is_aftermath};
 use crate::flight::Flight;
+use crate::link::loss;
 use crate::routes::Routes;
 
 /// A message that nobody takes comes back instead of being dropped by the broker.
@@ -102,12 +103,6 @@ impl<W: Future<Output = lapin::Result<PublisherConfirm>>> Publisher<W> {
     fn work(&self) -> MutexGuard<'_, Work<W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Waits until the connection is lost.
-async fn loss(lost: &mut watch::Receiver<Option<String>>) -> String {
-    let found = lost.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
-    found.unwrap_or_else(|| "the connector is gone".to_owned())
 }
 
 /// What is under way.

@@ -12,6 +12,7 @@ use tokio::time::{interval, sleep};
 use crate::Amqp091Config;
 use crate::backoff;
 use crate::error::describe;
+use crate::lane::Purpose;
 use crate::link::Link;
 
 /// How long the broker may take to answer the goodbye.
@@ -29,6 +30,7 @@ pub(crate) struct Board {
 }
 
 pub(crate) struct Supervisor {
+    pub(crate) purpose: Purpose,
     pub(crate) config: Arc<Amqp091Config>,
     pub(crate) board: Arc<Board>,
     /// Its sender says when to stop by being dropped.
@@ -65,7 +67,8 @@ impl Supervisor {
             }
         }
         self.show(Status::Closed);
-        tracing::info!(event = "connector_closed", connector = self.config.name, "connector closed");
+        let (connector, purpose) = self.subject();
+        tracing::info!(event = "connector_closed", connector, purpose, "connector closed");
     }
 
     /// Tries the addresses in turn until one works; `None` when it is time to stop.
@@ -83,7 +86,7 @@ impl Supervisor {
             }
             for (uri, told) in config.uris.iter().zip(&mut told) {
                 let opened = tokio::select! {
-                    opened = Link::open(uri, &config, config.connect_timeout) => opened,
+                    opened = Link::open(uri, &config, self.purpose, config.connect_timeout) => opened,
                     _ = self.stop.changed() => return None,
                 };
                 let error = match opened {
@@ -141,13 +144,16 @@ impl Supervisor {
 
     fn show_up(&self, peer: &str) {
         self.show(Status::Up { peer: peer.to_owned() });
-        tracing::info!(event = "connector_up", connector = self.config.name, peer, "connected");
+        let (connector, purpose) = self.subject();
+        tracing::info!(event = "connector_up", connector, purpose, peer, "connected");
     }
 
     fn show_blocked(&self, peer: &str, reason: String) {
+        let (connector, purpose) = self.subject();
         tracing::warn!(
             event = "connector_blocked",
-            connector = self.config.name,
+            connector,
+            purpose,
             peer,
             reason,
             "the broker takes nothing for now"
@@ -156,26 +162,28 @@ impl Supervisor {
     }
 
     fn show_unblocked(&self, peer: &str) {
-        tracing::info!(
-            event = "connector_unblocked",
-            connector = self.config.name,
-            peer,
-            "the broker takes messages again"
-        );
+        let (connector, purpose) = self.subject();
+        tracing::info!(event = "connector_unblocked", connector, purpose, peer, "the broker takes messages again");
         self.show(Status::Up { peer: peer.to_owned() });
     }
 
     fn log_down(&self, peer: &str, reason: &str) {
-        tracing::warn!(event = "connector_down", connector = self.config.name, peer, reason, "connection lost");
+        let (connector, purpose) = self.subject();
+        tracing::warn!(event = "connector_down", connector, purpose, peer, reason, "connection lost");
     }
 
     /// A reason that was told already is only worth a word to those who look closely.
     fn log_retry(&self, attempt: u32, reason: &str, is_news: bool) {
-        let connector = self.config.name.as_str();
+        let (connector, purpose) = self.subject();
         if is_news {
-            tracing::warn!(event = "connector_retry", connector, attempt, reason, "can't connect");
+            tracing::warn!(event = "connector_retry", connector, purpose, attempt, reason, "can't connect");
         } else {
-            tracing::debug!(event = "connector_retry", connector, attempt, reason, "still can't connect");
+            tracing::debug!(event = "connector_retry", connector, purpose, attempt, reason, "still can't connect");
         }
+    }
+
+    /// What the log names: the connector, and which of its connections.
+    fn subject(&self) -> (&str, &str) {
+        (&self.config.name, self.purpose.word())
     }
 }

@@ -6,6 +6,8 @@
 #![allow(clippy::missing_panics_doc, reason = "the module's documentation says so once")]
 #![allow(clippy::disallowed_methods, reason = "it runs beside real peers, in real time")]
 
+mod inlets;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,8 +16,10 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+pub use self::inlets::*;
 use crate::{
-    Address, Body, Connector, DeliveryError, Headers, Message, Outlet, OutletOptions, Settlement, Status, Value,
+    Address, Body, Connector, DeliveryError, Headers, Incoming, Message, Outlet, OutletOptions, Settlement, Status,
+    Value,
 };
 
 /// How long a check waits for what must happen. Generous: builds may be running beside it.
@@ -40,6 +44,13 @@ pub trait Rig: Send + Sync {
 
     /// An address whose messages the system confirms negatively.
     fn refusing(&self) -> impl Future<Output = Address> + Send;
+
+    /// A fresh queue for an inlet. [`arrived`](Self::arrived) takes out what waits in it, at its entrance, and its dead
+    /// letters.
+    fn source(&self) -> impl Future<Output = Source> + Send;
+
+    /// Deletes the queue of a source.
+    fn delete(&self, queue: &str) -> impl Future<Output = ()> + Send;
 
     /// Takes out what has arrived at an address, in order.
     fn arrived(&self, address: &Address) -> impl Future<Output = Vec<Arrived>> + Send;
@@ -87,6 +98,23 @@ macro_rules! conformance_tests {
             closes_in_bounded_time
             closes_in_bounded_time_when_the_system_is_frozen
             probes_once_with_a_sentence
+            brings_in_every_property_unchanged
+            forgets_what_was_accepted
+            keeps_within_the_prefetch
+            delivers_again_what_was_put_back
+            sends_refused_ones_to_the_dead_letters
+            delivers_again_what_was_open_when_the_connection_broke
+            notices_when_the_system_freezes_under_an_inlet
+            waits_with_inlets_for_a_system_that_is_not_there
+            tells_that_a_queue_is_missing
+            fails_when_its_queue_is_deleted
+            loses_no_delivery_when_receiving_is_given_up
+            leaves_nothing_behind_when_an_inlet_is_dropped
+            opens_inlets_that_do_not_disturb_each_other
+            goes_on_receiving_while_sending_is_blocked
+            closes_its_inlets
+            closes_its_inlets_when_the_system_is_frozen
+            says_which_places_are_missing
         }
     };
     ($rig:path => $($check:ident)*) => {
@@ -137,6 +165,21 @@ pub enum ArrivedValue {
     Bytes(Bytes),
     /// See [`Value::Table`].
     Table(BTreeMap<String, ArrivedValue>),
+    /// See [`Value::Null`].
+    Null,
+    /// See [`Value::Float`].
+    Float(f64),
+    /// See [`Value::Decimal`].
+    Decimal {
+        /// How many digits stand after the point.
+        scale: u8,
+        /// All digits.
+        unscaled: u32,
+    },
+    /// See [`Value::Timestamp`].
+    Timestamp(u64),
+    /// See [`Value::List`].
+    List(Vec<ArrivedValue>),
 }
 
 impl From<&Message> for Arrived {
@@ -156,16 +199,40 @@ impl From<&Message> for Arrived {
     }
 }
 
+impl From<&Incoming> for Arrived {
+    fn from(message: &Incoming) -> Self {
+        Self {
+            message_id: message.message_id.clone(),
+            correlation_id: message.correlation_id.clone(),
+            reply_to: message.reply_to.clone(),
+            timestamp: message.timestamp,
+            priority: message.priority,
+            durable: message.durable,
+            expiration: message.expiration,
+            content_type: message.content_type.clone(),
+            headers: table(&message.headers),
+            body: message.body.clone(),
+        }
+    }
+}
+
 fn table(headers: &Headers) -> BTreeMap<String, ArrivedValue> {
-    let value = |value: &Value| match value {
+    headers.iter().map(|(name, one)| (name.to_owned(), value(one))).collect()
+}
+
+fn value(value: &Value) -> ArrivedValue {
+    match value {
         Value::Bool(value) => ArrivedValue::Bool(*value),
         Value::Int(value) => ArrivedValue::Int(*value),
         Value::Text(value) => ArrivedValue::Text(value.clone()),
         Value::Bytes(value) => ArrivedValue::Bytes(value.clone()),
         Value::Table(value) => ArrivedValue::Table(table(value)),
-        other => panic!("{other:?} is not sent by the kit"),
-    };
-    headers.iter().map(|(name, one)| (name.to_owned(), value(one))).collect()
+        Value::Null => ArrivedValue::Null,
+        Value::Float(value) => ArrivedValue::Float(*value),
+        Value::Decimal { scale, unscaled } => ArrivedValue::Decimal { scale: *scale, unscaled: *unscaled },
+        Value::Timestamp(seconds) => ArrivedValue::Timestamp(*seconds),
+        Value::List(values) => ArrivedValue::List(values.iter().map(self::value).collect()),
+    }
 }
 
 /// A settlement that resolves well means that the message is there, complete, at that moment.
@@ -457,9 +524,12 @@ fn is_retry(outcome: &Result<(), DeliveryError>) -> bool {
 }
 
 async fn await_status(connector: &dyn Connector, wanted: impl Fn(&Status) -> bool) -> Status {
-    let mut status: watch::Receiver<Status> = connector.status();
-    let found = timeout(PATIENCE, status.wait_for(wanted)).await.ok();
-    found.unwrap_or_else(|| panic!("the status stays {:?}", *connector.status().borrow())).expect("it lives").clone()
+    await_any_status(connector.status(), wanted).await
+}
+
+async fn await_any_status(mut status: watch::Receiver<Status>, wanted: impl Fn(&Status) -> bool) -> Status {
+    let found = timeout(PATIENCE, status.wait_for(wanted)).await.ok().map(|found| found.expect("it lives").clone());
+    found.unwrap_or_else(|| panic!("the status stays {:?}", *status.borrow()))
 }
 
 fn check_silence<R: Rig>(rig: &R, text: &str) {
@@ -510,6 +580,12 @@ fn assorted(address: &Address) -> Vec<Message> {
     headers.set("msmq-extension", Value::Bytes(Bytes::from((0..=255).collect::<Vec<u8>>())));
     headers.set("msmq-nothing", Value::Bytes(Bytes::new()));
     headers.set("msmq-transaction", Value::Table(inner));
+    headers.set("null", Value::Null);
+    headers.set("float", Value::Float(-0.5));
+    headers.set("decimal", Value::Decimal { scale: 2, unscaled: 1250 });
+    headers.set("timestamp", Value::Timestamp(4_000_000_000));
+    headers
+        .set("list", Value::List(vec![Value::Int(1), Value::Text("two".to_owned()), Value::List(vec![Value::Null])]));
     let full = Message {
         correlation_id: Some("c778ca24-7c5a-4060-80c0-aeee428d53ae\\4294967295".to_owned()),
         reply_to: Some("replies".to_owned()),

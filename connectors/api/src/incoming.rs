@@ -39,20 +39,19 @@ pub struct Incoming {
     pub user_id: Option<String>,
     /// Everything else.
     pub headers: Headers,
-    /// Headers that were left out: nested more than [`MAX_DEPTH`] deep, or beyond [`MAX_VALUES`].
-    pub headers_omitted: usize,
     /// It may have been delivered before, to this bridge or to another consumer.
     pub redelivered: bool,
     /// The body.
     pub body: Bytes,
 }
 
-/// Tables and lists in the headers of an [`Incoming`] message are nested at most this deep: what goes through them may
-/// do so by recursion.
+/// Tables and lists in the headers of an [`Incoming`] message are nested at most this deep, so that what goes through
+/// them may do so by recursion. A deeper one is [`Value::Bytes`](crate::Value::Bytes): its entries as they came.
 pub const MAX_DEPTH: usize = 16;
 
 /// The headers of an [`Incoming`] message have at most this many values, those in tables and lists included: a sender
-/// can't make one byte on the wire into forty in memory a hundred thousand times.
+/// can't make one byte on the wire into forty in memory a hundred thousand times. The table or list that goes beyond is
+/// [`Value::Bytes`](crate::Value::Bytes), and so are those after it.
 pub const MAX_VALUES: usize = 4096;
 
 impl Incoming {
@@ -73,7 +72,6 @@ impl Incoming {
             app_id: None,
             user_id: None,
             headers: Headers::new(),
-            headers_omitted: 0,
             redelivered: false,
             body,
         }

@@ -1,5 +1,7 @@
 //! A foreign system in this process, with faults on demand.
 
+mod queues;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,6 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
 
+use self::queues::{MemoryInlet, Queues};
 use crate::{
     Address, Connector, DeliveryError, Inlet, InletOptions, Message, Outlet, OutletOptions, Place, Settlement, Status,
 };
@@ -43,6 +46,7 @@ impl MemorySystem {
     /// A connector to it.
     pub fn connector(&self, name: impl Into<String>) -> MemoryConnector {
         let mut state = self.0.state();
+        state.next_line += 1;
         let line = Arc::new(Line::new(&state));
         state.lines.retain(|line| line.strong_count() > 0);
         state.lines.push(Arc::downgrade(&line));
@@ -73,6 +77,7 @@ impl MemorySystem {
         state.absent = Some(reason.into());
         // Their settlements resolve when the senders are dropped.
         state.held.clear();
+        state.queues.recover(|_| true);
         state.announce();
     }
 
@@ -105,6 +110,7 @@ impl MemorySystem {
             state.receive(message, verdict);
         }
         state.announce();
+        self.0.wake_inlets();
     }
 
     /// Confirms come this long after the message has arrived.
@@ -140,16 +146,26 @@ impl Connector for MemoryConnector {
         .boxed()
     }
 
+    /// One line is enough: being blocked holds up nothing but sending.
     fn inlet_status(&self) -> watch::Receiver<Status> {
         self.status()
     }
 
-    fn inlet(&self, _options: InletOptions) -> BoxFuture<'_, Box<dyn Inlet>> {
-        std::future::pending().boxed()
-    }
-
-    fn missing<'a>(&'a self, _wanted: &'a [Place], _timeout: Duration) -> BoxFuture<'a, Result<Vec<String>, String>> {
-        std::future::ready(Ok(Vec::new())).boxed()
+    fn inlet(&self, options: InletOptions) -> BoxFuture<'_, Box<dyn Inlet>> {
+        async move {
+            let pause = self.system.0.state().queues.pause(self.line.number, &options.route);
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            let mut link = self.line.link.subscribe();
+            let generation = link.wait_for(Option::is_some).await.map_or(None, |generation| *generation);
+            let line = self.line.number;
+            let consumer = self.system.0.state().queues.subscribe(line, &options);
+            let system = Arc::clone(&self.system.0);
+            let inlet = MemoryInlet { route: options.route, system, line, link, generation, consumer, failed: false };
+            Box::new(inlet) as Box<dyn Inlet>
+        }
+        .boxed()
     }
 
     fn probe(&self, _timeout: Duration) -> BoxFuture<'_, Result<(), String>> {
@@ -158,10 +174,36 @@ impl Connector for MemoryConnector {
         std::future::ready(outcome).boxed()
     }
 
+    fn missing<'a>(&'a self, wanted: &'a [Place], timeout: Duration) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        async move {
+            self.probe(timeout).await?;
+            let state = self.system.0.state();
+            // Exchanges need no declaring here: there are no others than those that messages are sent to.
+            let is_missing = |place: &&Place| matches!(place, Place::Queue(name) if !state.queues.has(name));
+            Ok(wanted.iter().filter(is_missing).map(|place| format!("{place}: 404 NOT_FOUND")).collect())
+        }
+        .boxed()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         self.line.status.send_replace(Status::Closed);
-        self.line.link.send_replace(None);
+        self.let_go();
         std::future::ready(()).boxed()
+    }
+}
+
+impl MemoryConnector {
+    fn let_go(&self) {
+        self.line.link.send_replace(None);
+        let number = self.line.number;
+        self.system.0.state().queues.recover(|line| line == number);
+        self.system.0.wake_inlets();
+    }
+}
+
+impl Drop for MemoryConnector {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 
@@ -195,6 +237,7 @@ impl Outlet for MemoryOutlet {
             })
             .collect();
         drop(state);
+        self.system.0.wake_inlets();
         std::future::ready(settlements).boxed()
     }
 }
@@ -228,11 +271,19 @@ impl MemoryOutlet {
 }
 
 #[derive(Debug, Default)]
-struct Shared(Mutex<State>);
+struct Shared {
+    state: Mutex<State>,
+    /// Changes whenever an inlet may find something new.
+    changes: watch::Sender<()>,
+}
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_inlets(&self) {
+        self.changes.send_replace(());
     }
 }
 
@@ -249,12 +300,16 @@ struct State {
     blocked: Option<String>,
     held: VecDeque<(Message, Verdict)>,
     delay: Duration,
+    queues: Queues,
     lines: Vec<Weak<Line>>,
+    next_line: u64,
 }
 
 /// What one connector sees of the system.
 #[derive(Debug)]
 struct Line {
+    /// Tells it from others.
+    number: u64,
     status: watch::Sender<Status>,
     /// The number of the present connection, which differs from all earlier ones.
     link: watch::Sender<Option<u64>>,
@@ -273,7 +328,9 @@ impl State {
         let Address { exchange, routing_key } = message.address.clone();
         let outcome = match self.treatments.get(&(exchange, routing_key)).cloned().unwrap_or_default() {
             Treatment::Accept => {
-                self.arrived.push(message);
+                if !self.queues.route(&message) {
+                    self.arrived.push(message);
+                }
                 Ok(())
             }
             Treatment::Nack => Err(DeliveryError::retry("negative confirm")),
@@ -309,6 +366,10 @@ impl State {
 
 impl Line {
     fn new(state: &State) -> Self {
-        Self { status: watch::Sender::new(state.status()), link: watch::Sender::new(state.link()) }
+        Self {
+            number: state.next_line,
+            status: watch::Sender::new(state.status()),
+            link: watch::Sender::new(state.link()),
+        }
     }
 }

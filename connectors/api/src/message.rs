@@ -172,6 +172,20 @@ impl Headers {
     }
 }
 
+/// The last of a name counts.
+impl FromIterator<(Cow<'static, str>, Value)> for Headers {
+    fn from_iter<T: IntoIterator<Item = (Cow<'static, str>, Value)>>(entries: T) -> Self {
+        let mut headers = Self::new();
+        let mut is_sorted = true;
+        for (name, value) in entries {
+            is_sorted = is_sorted && headers.0.last().is_none_or(|(last, _)| *last < name);
+            // A name behind all others is new.
+            if is_sorted { headers.0.push((name, value)) } else { headers.set(name, value) }
+        }
+        headers
+    }
+}
+
 impl IntoIterator for Headers {
     type Item = (Cow<'static, str>, Value);
     type IntoIter = std::vec::IntoIter<Self::Item>;

@@ -1,6 +1,6 @@
 //! The contract of all connectors.
 
-use connector_api::conformance::{Arrived, Rig};
+use connector_api::conformance::{Arrived, Rig, Source};
 use connector_api::{Address, Connector, conformance_tests};
 use testkit::Proxy;
 
@@ -12,12 +12,12 @@ conformance_tests!(rabbit);
 struct Rabbit {
     peer: Peer,
     proxy: Proxy,
-    /// For the check that blocks the whole broker.
+    /// For the checks that block the whole broker.
     own: Option<Fragile>,
 }
 
 async fn rabbit(check: &str) -> Rabbit {
-    let own = if check == "shows_that_it_is_blocked" { Some(Fragile::turn().await) } else { None };
+    let own = if check.contains("blocked") { Some(Fragile::turn().await) } else { None };
     let peer = match &own {
         Some(own) => Peer::at(own.broker.uri()),
         None => Peer::shared().await,
@@ -51,6 +51,14 @@ impl Rig for Rabbit {
 
     async fn refusing(&self) -> Address {
         self.peer.full_queue().await
+    }
+
+    async fn source(&self) -> Source {
+        self.peer.source().await
+    }
+
+    async fn delete(&self, queue: &str) {
+        self.peer.delete(queue).await;
     }
 
     async fn arrived(&self, address: &Address) -> Vec<Arrived> {

@@ -8,11 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use connector_amqp091::{Amqp091Config, Amqp091Connector};
-use connector_api::conformance::{Arrived, ArrivedValue};
+use connector_api::conformance::{Arrived, ArrivedValue, Source};
 use connector_api::{Address, Connector, DeliveryError, Message, Outlet, OutletOptions, Settlement, Status};
 use futures_util::future::join_all;
 use lapin::message::BasicGetMessage;
-use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::options::{
+    BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
+};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
 use testkit::{BrokerOptions, PrivateBroker, SharedBroker, Tls};
@@ -103,6 +105,21 @@ impl Peer {
         Address { exchange: String::new(), routing_key: name }
     }
 
+    /// A fresh queue with another one for its dead letters.
+    pub(crate) async fn source(&self) -> Source {
+        let dead_letters = self.queue(&[]).await;
+        let key = AMQPValue::LongString(dead_letters.routing_key.as_str().into());
+        let exchange = AMQPValue::LongString("".into());
+        let arguments = [("x-dead-letter-exchange", exchange), ("x-dead-letter-routing-key", key)];
+        let entrance = self.queue(&arguments).await;
+        Source { queue: entrance.routing_key.clone(), entrance, dead_letters }
+    }
+
+    pub(crate) async fn delete(&self, queue: &str) {
+        let (_connection, channel) = self.channel().await;
+        channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
+    }
+
     /// A durable exchange with a queue behind it under the routing key `key`; goes away with the queue.
     pub(crate) async fn exchange(&self, name: &str, queue: &Address) {
         let options = ExchangeDeclareOptions { durable: true, auto_delete: true, ..ExchangeDeclareOptions::default() };
@@ -191,13 +208,21 @@ fn read(message: BasicGetMessage) -> Arrived {
 }
 
 fn table(headers: &FieldTable) -> BTreeMap<String, ArrivedValue> {
-    let value = |value: &AMQPValue| match value {
+    headers.into_iter().map(|(name, one)| (name.to_string(), value(one))).collect()
+}
+
+fn value(value: &AMQPValue) -> ArrivedValue {
+    match value {
         AMQPValue::Boolean(value) => ArrivedValue::Bool(*value),
         AMQPValue::LongLongInt(value) => ArrivedValue::Int(*value),
         AMQPValue::LongString(value) => ArrivedValue::Text(value.to_string()),
         AMQPValue::ByteArray(value) => ArrivedValue::Bytes(Bytes::copy_from_slice(value.as_slice())),
         AMQPValue::FieldTable(value) => ArrivedValue::Table(table(value)),
+        AMQPValue::Void => ArrivedValue::Null,
+        AMQPValue::Double(value) => ArrivedValue::Float(*value),
+        AMQPValue::DecimalValue(value) => ArrivedValue::Decimal { scale: value.scale, unscaled: value.value },
+        AMQPValue::Timestamp(seconds) => ArrivedValue::Timestamp(*seconds),
+        AMQPValue::FieldArray(values) => ArrivedValue::List(values.as_slice().iter().map(self::value).collect()),
         other => panic!("{other:?} was not sent"),
-    };
-    headers.into_iter().map(|(name, one)| (name.to_string(), value(one))).collect()
+    }
 }

@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use connector_api::conformance::{self, Arrived, Rig};
+use connector_api::conformance::{self, Arrived, Rig, Source};
 use connector_api::memory::MemoryConnector;
 use connector_api::{
     Address, Connector, Headers, Inlet, InletOptions, Message, Outlet, OutletOptions, Place, Settlement, Status,
@@ -125,6 +125,14 @@ impl Rig for Crooked {
 
     async fn refusing(&self) -> Address {
         self.honest.refusing().await
+    }
+
+    async fn source(&self) -> Source {
+        self.honest.source().await
+    }
+
+    async fn delete(&self, queue: &str) {
+        self.honest.delete(queue).await;
     }
 
     async fn arrived(&self, address: &Address) -> Vec<Arrived> {

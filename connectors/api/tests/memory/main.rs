@@ -5,9 +5,12 @@ mod crooked;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use connector_api::conformance::{Arrived, Rig};
+use connector_api::conformance::{Arrived, Rig, Source};
 use connector_api::memory::{MemorySystem, Treatment};
 use connector_api::{Address, Connector, conformance_tests};
+
+/// Stands for the place where a queue's refused messages are.
+const DEAD_LETTERS: &str = "dead-letters";
 
 conformance_tests!(memory);
 
@@ -47,8 +50,25 @@ impl Rig for Memory {
         self.address(Treatment::Nack)
     }
 
+    async fn source(&self) -> Source {
+        let entrance = self.address(Treatment::Accept);
+        let queue = entrance.routing_key.clone();
+        self.system.declare(queue.clone());
+        let dead_letters = Address { exchange: DEAD_LETTERS.to_owned(), routing_key: queue.clone() };
+        Source { queue, entrance, dead_letters }
+    }
+
+    async fn delete(&self, queue: &str) {
+        self.system.delete(queue);
+    }
+
     async fn arrived(&self, address: &Address) -> Vec<Arrived> {
-        self.system.take(address).iter().map(Arrived::from).collect()
+        if address.exchange == DEAD_LETTERS {
+            return self.system.refused(&address.routing_key).iter().map(Arrived::from).collect();
+        }
+        let waiting = self.system.drain(&address.routing_key);
+        let arrived = self.system.take(address);
+        waiting.iter().map(Arrived::from).chain(arrived.iter().map(Arrived::from)).collect()
     }
 
     async fn disconnect(&self) {
