@@ -39,6 +39,22 @@ fn write(report: &StatusReport, out: &mut String) -> std::fmt::Result {
             writeln!(out, "  {:<20} {reason}", "")?;
         }
     }
+    for route in &report.return_routes {
+        writeln!(
+            out,
+            "  {:<20} {:<11} {} {} -> {}: {} taken, {} refused",
+            route.name,
+            route.state,
+            route.connector,
+            route.queue,
+            route.destination,
+            route.received_messages,
+            route.rejected_messages,
+        )?;
+        if let Some(reason) = &route.reason {
+            writeln!(out, "  {:<20} {reason}", "")?;
+        }
+    }
     if report.rejected_without_route > 0 {
         writeln!(out, "  {} messages were for none of them and were refused", report.rejected_without_route)?;
     }
@@ -52,6 +68,7 @@ fn write(report: &StatusReport, out: &mut String) -> std::fmt::Result {
         };
         writeln!(out, "  {:<20} {:<11} {detail}", connector.name, connector.state)?;
     }
+    write_outgoing(report, out)?;
     writeln!(out, "\nqueues")?;
     for queue in &report.queues {
         writeln!(out, "  {:<40} {:>10} messages {:>14} bytes", queue.name, queue.messages, queue.bytes)?;
@@ -60,15 +77,42 @@ fn write(report: &StatusReport, out: &mut String) -> std::fmt::Result {
     for session in &report.sessions {
         writeln!(
             out,
-            "  {:<24} {} open for {}, {} messages",
+            "  {:<24} {} {} open for {}, {} messages received",
             session.peer,
             session.source_machine,
+            session.role,
             span(session.age_s),
             session.received_messages
         )?;
     }
     if report.sessions.is_empty() {
         writeln!(out, "  none")?;
+    }
+    Ok(())
+}
+
+fn write_outgoing(report: &StatusReport, out: &mut String) -> std::fmt::Result {
+    if report.outgoing.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\ndestinations")?;
+    for queue in &report.outgoing {
+        writeln!(
+            out,
+            "  {:<40} {:<10} {} sent, {} given up, {} waiting{}",
+            queue.destination,
+            queue.state,
+            queue.sent_messages,
+            queue.expired_messages,
+            queue.queue_messages,
+            match queue.queue_messages {
+                0 => String::new(),
+                _ => format!(", the oldest for {}", span(queue.queue_oldest_seconds)),
+            },
+        )?;
+        if let (Some(reason), Some(since)) = (&queue.reason, queue.failing_for_s) {
+            writeln!(out, "  {:<40} for {}, attempt {}: {reason}", "", span(since), queue.attempt)?;
+        }
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ fn build(
     let properties = &mut message.properties;
     properties.class = class;
     properties.correlation_id = original.id().to_wire();
-    properties.label = original.properties.label.clone();
+    properties.label.clone_from(&original.properties.label);
     properties.app_specific = original.properties.app_specific;
     properties.extension = original.properties.extension.clone();
     if class.is_negative() && !original.is_encrypted() {

@@ -47,15 +47,15 @@ pub struct Bridge {
     close: StopSwitch,
     /// Nothing goes out any more.
     drain: StopSwitch,
+    /// The sessions that were opened from here end.
+    hang_up: StopSwitch,
     net: JoinSet<()>,
     forwarders: JoinSet<bool>,
     intakes: JoinSet<()>,
+    outgoing: Outgoing,
     summary: JoinSet<()>,
     connectors: BTreeMap<String, Arc<dyn Connector>>,
     shutdown_timeout: Duration,
-    outgoing: Outgoing,
-    /// The sessions that were opened from here end.
-    hang_up: StopSwitch,
 }
 
 /// Why a bridge can't start.
@@ -120,30 +120,18 @@ impl Bridge {
         let switches = Switches::new();
 
         let acknowledger = AcknowledgerCell::default();
-        let desk = Desk::new(
+        let reception: Arc<dyn Reception> = Arc::new(Desk::new(
             Arc::clone(&admission),
             ground.store.clone(),
             clock,
             Arc::clone(&ground.counters),
             Arc::clone(&acknowledger),
-        );
-        let reception: Arc<dyn Reception> = Arc::new(desk);
+        ));
         let awaited = Awaited::default();
         let settings = link_settings(manager, guid);
         let outgoing = Outgoing::open(OutgoingParts {
             store: ground.store.clone(),
-            lanes: Lanes::new(LanesParts {
-                clock,
-                settings,
-                reception: Arc::clone(&reception),
-                sessions: sessions.clone(),
-                schedule: RetrySchedule {
-                    first: manager.retry_interval,
-                    longest: manager.retry_interval_max,
-                    connect: manager.connect_timeout,
-                },
-                stop: switches.hang_up.1.clone(),
-            }),
+            lanes: lanes(manager, clock, &reception, &sessions, &switches.hang_up.1, guid),
             clock,
             dead_letters,
             awaited: awaited.clone(),
@@ -177,7 +165,7 @@ impl Bridge {
             clock,
         }));
         let (drain, patience) = (&switches.drain.1, manager.shutdown_timeout);
-        let forwarders = forwarders(&ground, &routes, acknowledger, drain, patience)?;
+        let forwarders = forwarders(&ground, &routes, &acknowledger, drain, patience)?;
         let mut intakes = JoinSet::new();
         let acks = acks_queue(&manager.name);
         for route in return_routes {
@@ -332,6 +320,28 @@ impl Ports {
     }
 }
 
+fn lanes(
+    manager: &QueueManagerConfig,
+    clock: Clock,
+    reception: &Arc<dyn Reception>,
+    sessions: &Sessions,
+    hanging_up: &Stop,
+    own: Guid,
+) -> Lanes {
+    Lanes::new(LanesParts {
+        clock,
+        settings: link_settings(manager, own),
+        reception: Arc::clone(reception),
+        sessions: sessions.clone(),
+        schedule: RetrySchedule {
+            first: manager.retry_interval,
+            longest: manager.retry_interval_max,
+            connect: manager.connect_timeout,
+        },
+        stop: hanging_up.clone(),
+    })
+}
+
 fn link_settings(manager: &QueueManagerConfig, own: Guid) -> LinkSettings {
     LinkSettings {
         session: SessionSettings {
@@ -349,7 +359,7 @@ fn link_settings(manager: &QueueManagerConfig, own: Guid) -> LinkSettings {
 fn forwarders(
     ground: &Ground,
     routes: &RouteTable,
-    acknowledger: AcknowledgerCell,
+    acknowledger: &AcknowledgerCell,
     drain: &Stop,
     patience: Duration,
 ) -> Result<JoinSet<bool>, StartError> {
@@ -362,7 +372,7 @@ fn forwarders(
             dead_letters: ground.dead_letters,
             clock: ground.clock,
             states: ground.states.clone(),
-            acknowledger: Arc::clone(&acknowledger),
+            acknowledger: Arc::clone(acknowledger),
             chance: ground.chance,
         };
         forwarders.spawn(forwarder.run(drain.clone(), patience));

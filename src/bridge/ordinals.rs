@@ -35,7 +35,7 @@ impl Ordinals {
     /// Of the queue manager `own`, beginning with a first block.
     pub async fn new(own: Guid, store: Store) -> Result<Self, StoreError> {
         let first = store.take_ordinals(BLOCK).await?;
-        let state = State { blocks: VecDeque::from([first..first.saturating_add(BLOCK)]), filling: false };
+        let state = State { blocks: std::iter::once(first..first.saturating_add(BLOCK)).collect(), filling: false };
         let shared = Shared { own, store, state: Mutex::new(state), filled: Notify::new() };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -82,7 +82,7 @@ impl Ordinals {
                 Ok(first) => state.blocks.push_back(first..first.saturating_add(BLOCK)),
                 // Whoever wants a number asks again; the store says what is the matter with it.
                 Err(error) => {
-                    tracing::debug!(event = "ordinals_not_taken", reason = %error, "no numbers for messages of our own")
+                    tracing::debug!(event = "ordinals_not_taken", reason = %error, "no numbers for messages of our own");
                 }
             }
             drop(state);

@@ -367,6 +367,10 @@ mod tests {
             handshake_timeout: ONE_SECOND,
             slow_sender_timeout: ONE_SECOND,
             idle_timeout: ONE_SECOND,
+            retry_interval: ONE_SECOND,
+            retry_interval_max: ONE_SECOND,
+            connect_timeout: ONE_SECOND,
+            insecure_nacks: false,
             shutdown_timeout: ONE_SECOND,
         };
         for own in [

@@ -126,6 +126,7 @@ impl Line {
     }
 
     /// Puts a message in, after waiting for room. Gives the request back when the store is closed.
+    #[expect(clippy::result_large_err, reason = "the caller gets back what it gave")]
     pub(super) fn push_when_there_is_room(&self, request: Request) -> Result<(), Request> {
         let mut waiting = self.lock();
         if !self.on_the_writers_thread() {
@@ -137,10 +138,12 @@ impl Line {
     }
 
     /// Puts a request in that makes room, or little use of it. Gives it back when the store is closed.
+    #[expect(clippy::result_large_err, reason = "the caller gets back what it gave")]
     pub(super) fn push(&self, request: Request) -> Result<(), Request> {
         self.push_locked(self.lock(), request)
     }
 
+    #[expect(clippy::result_large_err, reason = "the caller gets back what it gave")]
     fn push_locked(&self, mut waiting: MutexGuard<'_, Waiting>, request: Request) -> Result<(), Request> {
         if waiting.closed {
             return Err(request);

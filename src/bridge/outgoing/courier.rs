@@ -184,11 +184,12 @@ impl Courier {
                     self.on_acknowledged(token, &mut acknowledgments, &mut flight, lane).await;
                 }
                 gone = self.removals.next() => self.gone(&gone),
-                sent = hand_over(lane, next) => if sent {
-                    if let Some(stored) = self.pending.pop_front() {
+                sent = hand_over(lane, next) => {
+                    // What could not be handed over met the end of the session, which is seen next.
+                    if let Some(stored) = if sent { self.pending.pop_front() } else { None } {
                         flight.push(Ticket { position: stored.position, id, size });
                     }
-                },
+                }
                 () = lane.closed() => {
                     while let Ok(token) = acknowledgments.try_recv() {
                         self.on_acknowledged(token, &mut acknowledgments, &mut flight, lane).await;

@@ -95,7 +95,8 @@ impl State {
     /// Whether that is a change.
     fn set(&self, state: OutgoingState) -> bool {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *now, state.clone());
-        before != state
+        let is_news = *now != state;
+        *now = state;
+        is_news
     }
 }

@@ -84,10 +84,9 @@ pub fn to_msmq(incoming: &Incoming, route: &ReturnRoute, world: &Circumstances<'
     message.base.time_to_reach_queue = route.to.time_to_reach_queue.map_or(BaseHeader::INFINITE, seconds);
     message.user.time_to_be_received = time_to_be_received(incoming, route);
     message.delivery = match route.to.delivery {
-        Some(Delivery::Express) => DeliveryMode::Express,
         Some(Delivery::Recoverable) => DeliveryMode::Recoverable,
         None if incoming.durable => DeliveryMode::Recoverable,
-        None => DeliveryMode::Express,
+        Some(Delivery::Express) | None => DeliveryMode::Express,
     };
     if route.to.dead_letter {
         message.user.flags |= UserHeader::NEGATIVE_SOURCE_JOURNAL;
