@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::mqqb::Moment;
 use crate::mqqb::session::SessionSettings;
 use crate::mqqb::wire::{FormatName, Guid, MAX_PACKET_SIZE};
-use crate::net::{Clock, LinkSettings, ListenError, Listener, PingResponder, Reception, Sessions, StopSwitch};
+use crate::net::{Clock, LinkSettings, ListenError, Listener, PingResponder, Places, Reception, Sessions, StopSwitch};
 use crate::store::{QueueId, Store, StoreError};
 use crate::telemetry::Counters;
 
@@ -34,6 +34,8 @@ pub struct Parts {
     pub store: Store,
     /// The foreign systems, by name.
     pub connectors: BTreeMap<String, Arc<dyn Connector>>,
+    /// How many connections there may be.
+    pub places: Places,
     /// Time.
     pub clock: Clock,
     /// A number from 0 to 1, for waits that must not come in step.
@@ -94,7 +96,7 @@ pub enum StartError {
 impl Bridge {
     /// Opens the ports and sets everything going.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, guid, store, connectors, clock, chance } = parts;
+        let Parts { config, guid, store, connectors, places, clock, chance } = parts;
         let manager = &config.queue_manager;
         let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store)?;
         let dead_letters = store.queue(DEAD_LETTERS)?;
@@ -110,7 +112,7 @@ impl Bridge {
         let names = OwnNames::new(&manager.name, manager.accept_as.iter().map(String::as_str));
         let admission = Arc::new(Admission::new(guid, names, routes.clone(), manager.max_message, manager.clock_skew));
         let counters = Arc::new(Counters::default());
-        let sessions = Sessions::new(manager.max_sessions);
+        let sessions = Sessions::new(places);
         let states = StateBoard::default();
         let (close, closing) = StopSwitch::new();
         let (drain, draining) = StopSwitch::new();

@@ -17,5 +17,5 @@ pub use link::{Intake, LinkSettings, Reception, Verdict};
 pub use listener::{ListenError, Listener};
 pub use ping::PingResponder;
 pub use reception::{Arrival, Peer};
-pub use sessions::{SessionReport, Sessions};
+pub use sessions::{Places, SessionReport, Sessions};
 pub use stop::{Stop, StopSwitch};
