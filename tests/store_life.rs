@@ -219,6 +219,44 @@ fn a_store_is_opened_once_at_a_time() {
 }
 
 #[test]
+fn a_file_that_was_taken_away_takes_no_more_messages_and_gives_up_those_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let elsewhere = directory.path().join("elsewhere");
+    fs::create_dir(&state).unwrap();
+    let path = state.join("store.redb");
+    let store = Store::open(&path, options()).unwrap();
+    let queue = store.queue("q").unwrap();
+    let first = put(&store, message(queue, 3, "first"));
+    assert_eq!(store.look_for_file(), Ok(()));
+    let missing = StoreError::Missing(path.display().to_string());
+
+    fs::rename(&state, &elsewhere).unwrap();
+    assert_eq!(store.look_for_file(), Err(missing.clone()));
+    assert_eq!(submit(&store, message(queue, 3, "second")).unwrap_err(), missing);
+    // Another one in its place is not the one that is written to.
+    fs::create_dir(&state).unwrap();
+    fs::copy(elsewhere.join("store.redb"), &path).unwrap();
+    assert_eq!(submit(&store, message(queue, 3, "second")).unwrap_err(), missing);
+    assert_eq!(frames(&read_all(&store, queue)), [b"first"]);
+
+    fs::remove_dir_all(&state).unwrap();
+    fs::rename(&elsewhere, &state).unwrap();
+    assert_eq!(store.look_for_file(), Ok(()));
+    put(&store, message(queue, 3, "third"));
+    block_on(store.remove(queue, vec![first])).unwrap();
+
+    fs::remove_dir_all(&state).unwrap();
+    assert_eq!(submit(&store, message(queue, 3, "fourth")).unwrap_err(), missing);
+    let read = read_all(&store, queue);
+    assert_eq!(frames(&read), [b"third"], "what was acknowledged is still there to be forwarded");
+    block_on(store.remove(queue, vec![read[0].position])).unwrap();
+    assert_eq!(read_all(&store, queue).len(), 0);
+    block_on(store.close(true)).unwrap();
+    assert!(!state.exists(), "nothing is made in its place");
+}
+
+#[test]
 fn what_can_not_be_opened_says_which_file_and_why() {
     let directory = tempfile::tempdir().unwrap();
     let absent = directory.path().join("absent").join("store.redb");

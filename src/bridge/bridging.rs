@@ -251,6 +251,9 @@ impl View {
                 missing.push(format!("route {name}: {reason}"));
             }
         }
+        if let Err(error) = self.store.look_for_file() {
+            missing.push(error.to_string());
+        }
         if missing.is_empty() { Readiness::Ready } else { Readiness::NotReady(missing) }
     }
 

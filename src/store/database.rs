@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,7 +100,30 @@ impl fmt::Display for Place {
     }
 }
 
+/// Which file it is on the machine, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileNumber {
+    device: u64,
+    inode: u64,
+}
+
 impl Place {
+    /// The file that is there.
+    pub(super) fn file(&self) -> Option<FileNumber> {
+        let Self::File(path) = self else { return None };
+        fs::metadata(path).ok().map(|file| FileNumber { device: file.dev(), inode: file.ino() })
+    }
+
+    /// Whether this file is certainly not there any more.
+    pub(super) fn has_lost(&self, opened: FileNumber) -> bool {
+        let Self::File(path) = self else { return false };
+        match fs::metadata(path) {
+            Ok(file) => opened != FileNumber { device: file.dev(), inode: file.ino() },
+            // Another error leaves open where it is.
+            Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        }
+    }
+
     /// What the volume has left, and what of it is kept for removals: a twentieth of it, 256 MiB at the most. `None`
     /// where that can't be known.
     pub(super) fn volume(&self) -> Option<Volume> {
