@@ -153,7 +153,7 @@ impl Place {
             let file = open(&unfinished, true).map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(StoreError::InUse(self.to_string())),
+                Err(TryLockError::WouldBlock) => return Err(self.in_use()),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             if !path.try_exists().map_err(failed)? {
@@ -163,6 +163,21 @@ impl Place {
             fs::remove_file(unfinished).map_err(failed)?;
         }
         Ok((self.open_file(open(path, false).map_err(failed)?)?, false))
+    }
+
+    /// Notes which process has the file, for whoever comes second. The lock keeps others out; this only tells them who.
+    pub(super) fn note_owner(&self) {
+        if let Self::File(path) = self {
+            let _ = fs::write(owner(path), format!("{}\n", std::process::id()));
+        }
+    }
+
+    fn in_use(&self) -> StoreError {
+        let noted = match self {
+            Self::File(path) => fs::read_to_string(owner(path)).ok(),
+            Self::Medium(_) => None,
+        };
+        StoreError::InUse { place: self.to_string(), pid: noted.and_then(|text| text.trim().parse().ok()) }
     }
 
     /// Gives a database that was made its name.
@@ -199,7 +214,7 @@ impl Place {
 
     fn refused(&self, error: DatabaseError) -> StoreError {
         match error {
-            DatabaseError::DatabaseAlreadyOpen => StoreError::InUse(self.to_string()),
+            DatabaseError::DatabaseAlreadyOpen => self.in_use(),
             DatabaseError::UpgradeRequired(version) => {
                 self.failed(&format_args!("its file format {version} is not one of this version"))
             }
@@ -219,6 +234,11 @@ fn unfinished(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// `store.pid` beside `store.redb`.
+fn owner(path: &Path) -> PathBuf {
+    path.with_extension("pid")
+}
+
 /// A new file is safe when its directory's entry is.
 fn sync_directory(file: &Path) -> io::Result<()> {
     match file.parent() {
@@ -226,6 +246,12 @@ fn sync_directory(file: &Path) -> io::Result<()> {
         _ => File::open(".")?.sync_all(),
     }
 }
+
+/// What somebody can do whose database is damaged.
+const AFTER_DAMAGE: &str = "Stop mqbridge, look at the disk, and keep a copy of the file. Then restore the state \
+                            directory from a backup, or move this file alone aside: an empty one is made at the next \
+                            start, the identity stays, and senders send again what was not acknowledged; what was \
+                            acknowledged and not forwarded is in the copy only";
 
 /// Why the engine could not do something.
 #[derive(Debug)]
@@ -249,16 +275,22 @@ impl<E: Into<redb::Error>> From<E> for Fault {
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Fault::new(format!("the database engine gave up: {}", text.unwrap_or("it did not say why"))))
+        let text = text.unwrap_or("it did not say why");
+        Err(Fault::new(format!(
+            "the database engine gave up, so that the file is probably damaged: {text}. {AFTER_DAMAGE}"
+        )))
     })
 }
 
 /// The engine's error, in words of ours where its own say too little.
 fn describe(error: impl Into<redb::Error>) -> String {
     match error.into() {
+        redb::Error::Io(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
+            format!("the file is damaged, or no store at all: {error}. {AFTER_DAMAGE}")
+        }
         redb::Error::Io(error) => error.to_string(),
         redb::Error::PreviousIo => "an earlier error of the disk has not been overcome yet".to_owned(),
-        redb::Error::Corrupted(what) => format!("the file is damaged: {what}"),
+        redb::Error::Corrupted(what) => format!("the file is damaged: {what}. {AFTER_DAMAGE}"),
         error => error.to_string(),
     }
 }

@@ -223,8 +223,16 @@ pub enum StoreError {
         reserve: u64,
     },
     /// Another process has the state directory.
-    #[error("{0} is in use by another process")]
-    InUse(String),
+    #[error(
+        "{place} is in use by another process{}; one bridge at a time can have a state directory",
+        .pid.map_or_else(String::new, |pid| format!(", pid {pid}"))
+    )]
+    InUse {
+        /// The file.
+        place: String,
+        /// Who has it, when that is known.
+        pid: Option<u32>,
+    },
     /// A message is damaged. It can be removed, and [`Reader::skip`] goes past it.
     #[error("the message at {position} can't be read: {reason}")]
     Unreadable {
@@ -272,6 +280,7 @@ impl Store {
         if is_new {
             place.settle()?;
         }
+        place.note_owner();
         let shared = Arc::new(Shared {
             opened: place.file(),
             is_missing: AtomicBool::new(false),
