@@ -36,6 +36,7 @@ pub use summary::Summary;
 pub use values::{NotAQuantity, parse_size, parse_time};
 
 use connector::Connectors;
+use problem::Quoted;
 use process::Process;
 use raw::{Context, Document};
 use route::{RouteDraft, Surroundings};
@@ -147,6 +148,10 @@ fn read_routes(path: &Path, main: Option<&Main>, context: &Context<'_>, source_f
             return Vec::new();
         }
     };
+    let files::RouteFiles { routes: files, strays } = files;
+    if !strays.is_empty() {
+        warn_of_strays(&directory, &strays, context);
+    }
     if files.is_empty() {
         let text = format!("there is no route: {} holds no file NAME.toml", directory.display());
         context.report(Severity::Warning, path, None, None, text);
@@ -160,6 +165,18 @@ fn read_routes(path: &Path, main: Option<&Main>, context: &Context<'_>, source_f
     route::check_all(context, &drafts, surroundings);
     source_files.extend(files);
     drafts.into_iter().filter_map(RouteDraft::into_route).collect()
+}
+
+/// A copy that an editor has left, or a name in capitals: it looks like a route and is none.
+fn warn_of_strays(directory: &Path, strays: &[String], context: &Context<'_>) {
+    const SHOWN: usize = 5;
+    let names: Vec<_> = strays.iter().take(SHOWN).map(|name| Quoted(name).to_string()).collect();
+    let more = match strays.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!("no routes, and not read: {}{more}; a route is a file NAME.toml", names.join(", "));
+    context.report(Severity::Warning, directory, None, None, text);
 }
 
 fn read_route(path: &Path, surroundings: Surroundings<'_>, context: &Context<'_>) -> Option<RouteDraft> {
