@@ -218,14 +218,14 @@ mod tests {
     #[tokio::test]
     async fn every_request_is_answered_and_what_is_none_with_a_sentence() {
         const STATUS: &[u8] = b"{\"command\":\"status\"}\n";
-        let ok = json!({ "ok": "report" });
-        assert_eq!(answers(STATUS).await, [ok.clone()]);
-        assert_eq!(answers(&STATUS[..STATUS.len() - 1]).await, [ok.clone()], "the last line needs no line feed");
+        let ok = || json!({ "ok": "report" });
+        assert_eq!(answers(STATUS).await, [ok()]);
+        assert_eq!(answers(&STATUS[..STATUS.len() - 1]).await, [ok()], "the last line needs no line feed");
         for oddity in [&b"\xFF\xFE\n"[..], b"\n", b"{\"command\":\"\xC3\x28\"}\n", b"GET / HTTP/1.1\r\n", b"\0\n"] {
             let answers = answers(&[oddity, STATUS].concat()).await;
             let sentence = answers[0]["error"].as_str().unwrap();
             assert!(sentence.starts_with("not a request: "), "{sentence}");
-            assert_eq!(answers[1..], [ok.clone()], "the next request is understood");
+            assert_eq!(answers[1..], [ok()], "the next request is understood");
         }
     }
 

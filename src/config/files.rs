@@ -82,7 +82,7 @@ fn readable(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// The second half of a sentence about the file.
-pub(super) fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| why(&error))?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes).map_err(|error| why(&error))?;
@@ -93,21 +93,21 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Who besides the owner may do what with a file.
-pub(super) fn mode(path: &Path) -> Option<u32> {
+pub(crate) fn mode(path: &Path) -> Option<u32> {
     fs::metadata(path).ok().map(|metadata| metadata.permissions().mode())
 }
 
 /// What a directory of routes holds.
 #[derive(Debug, Default)]
-pub(super) struct RouteFiles {
+pub(crate) struct RouteFiles {
     /// The route files, by name.
-    pub(super) routes: Vec<PathBuf>,
+    pub(crate) routes: Vec<PathBuf>,
     /// The names of what is not read. Hidden files are not meant to be, and are not among them.
-    pub(super) strays: Vec<String>,
+    pub(crate) strays: Vec<String>,
 }
 
 /// Looks into a directory of routes.
-pub(super) fn route_files(directory: &Path) -> io::Result<RouteFiles> {
+pub(crate) fn route_files(directory: &Path) -> io::Result<RouteFiles> {
     let mut files = RouteFiles::default();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -128,7 +128,7 @@ pub(super) fn route_files(directory: &Path) -> io::Result<RouteFiles> {
 }
 
 /// What the operating system says, as the second half of a sentence about the file.
-pub(super) fn why(error: &io::Error) -> String {
+pub(crate) fn why(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist".to_owned(),
         io::ErrorKind::PermissionDenied => "can't be read: permission denied".to_owned(),

@@ -8,11 +8,12 @@
 //! by [`NamedFile::inspect`].
 
 mod connector;
-mod files;
-mod problem;
+mod environment;
+pub(crate) mod files;
+pub(crate) mod problem;
 mod process;
 mod queue_name;
-mod raw;
+pub(crate) mod raw;
 mod route;
 mod routing_key;
 mod summary;
@@ -26,7 +27,9 @@ use std::path::{Path, PathBuf};
 pub use connector::{Amqp091Config, AmqpUri, ClientCertificate, ConnectorConfig, TlsFiles, UriSource};
 pub use files::{FileUse, NamedFile, owner_only};
 pub use problem::{Problem, Problems, Severity};
-pub use process::{AdminConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig, StoreConfig};
+pub use process::{
+    AdminConfig, DirectoryConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig, StoreConfig,
+};
 pub use route::{
     Accepts, AmqpTarget, Authenticate, ExtensionPolicy, MsmqSource, OnQuota, Privacy, Route, SecurityMode, Senders,
     Unroutable,
@@ -50,6 +53,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// The keys that senders encrypt for.
     pub keys: KeysConfig,
+    /// Where users, machines and queues are looked up; `None`: nowhere.
+    pub directory: Option<DirectoryConfig>,
     /// The foreign systems by name.
     pub connectors: BTreeMap<String, ConnectorConfig>,
     /// The routes, by name.
@@ -104,6 +109,7 @@ pub fn load(path: &Path, environment: impl Fn(&str) -> Option<String>) -> Result
             queue_manager: process.queue_manager,
             store: process.store,
             keys: process.keys,
+            directory: process.directory,
             connectors: connectors.configs,
             routes,
             admin: process.admin,
@@ -124,7 +130,7 @@ struct Main {
 }
 
 fn read_main(path: &Path, text: &str, context: &Context<'_>) -> Option<Main> {
-    let document = Document { path, text, context };
+    let document = Document::new(path, text, context);
     let table = document.parse()?;
     let root = document.root(table.get_ref());
     let process = process::read(&root);
@@ -187,7 +193,7 @@ fn read_route(path: &Path, surroundings: Surroundings<'_>, context: &Context<'_>
             return None;
         }
     };
-    let document = Document { path, text: &text, context };
+    let document = Document::new(path, &text, context);
     let table = document.parse()?;
     let draft = route::read(&document, &document.root(table.get_ref()), surroundings);
     warn_of_modes(path, None, context);
@@ -195,7 +201,7 @@ fn read_route(path: &Path, surroundings: Surroundings<'_>, context: &Context<'_>
 }
 
 /// Warns when others may read a password or change what the bridge does.
-fn warn_of_modes(path: &Path, secret_line: Option<u32>, context: &Context<'_>) {
+pub(crate) fn warn_of_modes(path: &Path, secret_line: Option<u32>, context: &Context<'_>) {
     const OTHERS_READ: u32 = 0o004;
     const OTHERS_WRITE: u32 = 0o002;
     let mode = files::mode(path).unwrap_or(0);
@@ -229,7 +235,7 @@ mod tests {
     fn undocumented(text: &str, read: impl FnOnce(&Document<'_>, &raw::Section<'_>)) -> Vec<String> {
         let environment = |_: &str| Some("x".to_owned());
         let context = Context::new(PathBuf::new(), &environment);
-        let document = Document { path: Path::new("f"), text, context: &context };
+        let document = Document::new(Path::new("f"), text, &context);
         let table = document.parse().unwrap();
         let root = document.root(table.get_ref());
         read(&document, &root);
