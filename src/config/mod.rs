@@ -12,7 +12,7 @@ mod environment;
 pub(crate) mod files;
 pub(crate) mod problem;
 mod process;
-mod queue_name;
+pub(crate) mod queue_name;
 pub(crate) mod raw;
 mod route;
 mod routing_key;

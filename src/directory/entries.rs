@@ -5,6 +5,7 @@ use std::str::FromStr;
 use bytes::Bytes;
 use md5::{Digest, Md5};
 
+use crate::config::queue_name::check_name;
 use crate::mqqb::wire::{Guid, QueuePath, Sid};
 use crate::security::PublicKey;
 
@@ -227,11 +228,14 @@ impl FromStr for PathName {
         if !is_host_name(machine) {
             return Err(NotAPathName(()));
         }
-        match queue.parse::<QueuePath>() {
-            Ok(queue @ (QueuePath::Private { suffix: None, .. } | QueuePath::Public { suffix: None, .. })) => {
+        let queue: QueuePath = queue.parse().map_err(|_| NotAPathName(()))?;
+        match &queue {
+            QueuePath::Private { name, suffix: None } | QueuePath::Public { name, suffix: None }
+                if check_name(name).is_ok() =>
+            {
                 Ok(Self { machine: machine.to_owned(), queue })
             }
-            Ok(_) | Err(_) => Err(NotAPathName(())),
+            _ => Err(NotAPathName(())),
         }
     }
 }
@@ -268,7 +272,16 @@ mod tests {
         assert_eq!(path(r"Bridge01\PRIVATE$\Orders").unwrap().identity(), r"bridge01\private$\orders");
         assert!(path(r"bridge01\private$\orders").unwrap().is_private());
         assert!(!path(r"bridge01\orders").unwrap().is_private());
-        for text in ["orders", r"private$\orders", r"\orders", r"bridge01\", r"bridge01\orders;journal", r"b\a\c"] {
+        for text in [
+            "orders",
+            r"private$\orders",
+            r"\orders",
+            r"bridge01\",
+            r"bridge01\orders;journal",
+            r"b\a\c",
+            r"b\private$\a\c",
+            r"b\a,c",
+        ] {
             assert!(path(text).is_err(), "{text}");
         }
     }
