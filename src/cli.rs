@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and the commands that need neither network nor a running bridge.
 
+mod directory;
 mod identify;
 mod send;
 mod verify;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 
+pub use directory::directory;
 pub use identify::{id, init};
 pub use send::{Delivery, Lifetime, SendArgs};
 pub use verify::{check, load, load_to_run};
@@ -74,6 +76,16 @@ pub enum Command {
     )]
     Status(JsonArgs),
 
+    /// Check or show the directory: users, machines and queues
+    ///
+    /// Needs no running bridge.
+    #[command(
+        arg_required_else_help = true,
+        after_help = "Examples:\n  mqbridge directory check --config /etc/mqbridge/mqbridge.toml\n  \
+                      mqbridge directory show --json"
+    )]
+    Directory(DirectoryArgs),
+
     /// Show a packet in words
     #[command(
         after_help = "Examples:\n  mqbridge decode packet.bin\n  xxd -r -p packet.hex | mqbridge decode - --json"
@@ -113,6 +125,25 @@ pub struct JsonArgs {
     /// As one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `directory`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: DirectoryCommand,
+}
+
+/// What can be done with the directory.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum DirectoryCommand {
+    /// Show everything that is wrong with the directory file, or how much it holds
+    #[command(after_help = "Example:\n  mqbridge directory check --config /etc/mqbridge/mqbridge.toml")]
+    Check(ConfigArgs),
+    /// Show who is in it
+    #[command(after_help = "Example:\n  mqbridge directory show --json | jq '.machines[].name'")]
+    Show(JsonArgs),
 }
 
 /// Arguments of `decode`.

@@ -13,7 +13,7 @@ use crate::bridge::{Bridge, Parts, StartError};
 use crate::cli::VERSION;
 use crate::config::{Config, ConnectorConfig};
 use crate::identity::{Identity, IdentityError};
-use crate::net::{Clock, ListenError, StopSwitch};
+use crate::net::{Clock, ListenError, Places, StopSwitch};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::telemetry::log::LogHandle;
 
@@ -74,16 +74,21 @@ pub const fn store_options(config: &Config) -> StoreOptions {
 
 /// Runs a bridge until SIGTERM or SIGINT.
 pub fn run(config: Config, log: &LogHandle, make_connector: MakeConnector) -> Result<(), DaemonError> {
-    raise_file_limit();
+    let places = places(config.queue_manager.max_sessions);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("mqbridge")
         .build()
         .map_err(|source| DaemonError::System { what: "the runtime can't be started", source })?;
-    runtime.block_on(serve(config, log, make_connector))
+    runtime.block_on(serve(config, places, log, make_connector))
 }
 
-async fn serve(config: Config, log: &LogHandle, make_connector: MakeConnector) -> Result<(), DaemonError> {
+async fn serve(
+    config: Config,
+    places: Places,
+    log: &LogHandle,
+    make_connector: MakeConnector,
+) -> Result<(), DaemonError> {
     let mut signals = Signals::listen()?;
     let manager = &config.queue_manager;
     let key_file = config.keys.private_key_file.as_deref();
@@ -125,7 +130,7 @@ async fn serve(config: Config, log: &LogHandle, make_connector: MakeConnector) -
     let control = ControlSocket::bind(&config.admin.socket)?;
     let (stopped, stop) = StopSwitch::new();
     let clock = Clock::start();
-    let parts = Parts { config, guid: identity.guid, store, connectors, clock, chance: rand::random::<f64> };
+    let parts = Parts { config, guid: identity.guid, store, connectors, places, clock, chance: rand::random::<f64> };
     let mut bridge = Bridge::start(parts).await?;
     let view = bridge.view();
     let mut around = tokio::task::JoinSet::new();
@@ -195,9 +200,25 @@ impl Signals {
     }
 }
 
-/// Each session is an open file; the usual limit of 1024 is less than `max_sessions`.
-fn raise_file_limit() {
-    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+/// Each connection is an open file: raises the limit as far as it goes, and keeps within it.
+fn places(max_sessions: usize) -> Places {
+    let raised = rlimit::increase_nofile_limit(u64::MAX);
+    let limit = raised.or_else(|error| {
         tracing::debug!(event = "file_limit", reason = %error, "the limit of open files stays as it is");
+        rlimit::getrlimit(rlimit::Resource::NOFILE).map(|(soft, _)| soft)
+    });
+    // A limit that nobody can tell is met when a connection can't be accepted, and says so then.
+    let Ok(limit) = limit else { return Places::new(max_sessions) };
+    let places = Places::within(max_sessions, limit);
+    if places.open < max_sessions {
+        tracing::warn!(
+            event = "sessions_limited",
+            limit,
+            max_sessions,
+            sessions = places.open,
+            "the limit of open files allows fewer sessions than queue_manager.max_sessions: raise it with LimitNOFILE= in \
+             the systemd unit or with ulimit -n, or lower max_sessions"
+        );
     }
+    places
 }

@@ -4,6 +4,7 @@
 //!
 //! * [`mqqb`]: what do the bytes mean, and what does the protocol say?
 //! * [`security`]: is it genuine, and what does it contain?
+//! * [`directory`]: who is that?
 //! * [`store`]: what must not be lost?
 //! * [`bridge`]: what do we do with it?
 //! * [`net`]: how does it touch the network?
@@ -16,6 +17,8 @@
 pub mod mqqb;
 
 pub mod security;
+
+pub mod directory;
 
 pub mod store;
 

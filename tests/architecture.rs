@@ -45,7 +45,12 @@ fn dependencies_point_one_way() {
     );
     assert_no_use(
         "src/config",
-        &["crate::bridge", "crate::net", "crate::store", "crate::admin", "connector_", "tokio"],
+        &["crate::bridge", "crate::net", "crate::store", "crate::directory", "crate::admin", "connector_", "tokio"],
+        &[],
+    );
+    assert_no_use(
+        "src/directory",
+        &["crate::bridge", "crate::net", "crate::store", "crate::admin", "crate::cli", "connector_", "tokio"],
         &[],
     );
     assert_no_use("src/bridge", &["crate::admin", "connector_amqp091", "lapin", "redb::"], &[]);

@@ -21,7 +21,7 @@ use connector_api::{Address, Connector, Message, Value};
 use mqbridge::bridge::{Bridge, Parts};
 use mqbridge::mqqb::session::{SendToken, SessionSettings};
 use mqbridge::mqqb::wire::{DeliveryMode, DirectField, Guid, MessageId, QueueField, UserMessage, WideText};
-use mqbridge::net::{Clock, Dialed, dial};
+use mqbridge::net::{Clock, Dialed, Places, dial};
 use mqbridge::store::{Store, StoreOptions};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -71,6 +71,7 @@ impl Site {
             guid: Guid::from_random([1; 16]),
             store: self.store(),
             connectors: BTreeMap::from([("memory".to_owned(), connector)]),
+            places: Places::new(1024),
             clock: Clock::start(),
             chance: || 0.0,
         };

@@ -301,6 +301,26 @@ fn counts_are_shown_on_request_and_at_the_end() {
 }
 
 #[test]
+fn sessions_that_come_and_go_are_limited_and_hide_no_warning() {
+    let log = Log::new(LogConfig { repeat_limit: 2, ..LogConfig::default() });
+    let lines = log.lines(|| {
+        for _ in 0..50 {
+            tracing::info!(event = "session_opened", peer = %"10.1.2.3:4");
+            tracing::info!(event = "session_closed", peer = %"10.1.2.3:4");
+        }
+        tracing::warn!(event = "session_closed", peer = %"10.1.2.3:4");
+    });
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert!(lines[4].contains(" WARN session_closed"), "{lines:?}");
+    log.pass(SignedDuration::from_secs(10));
+    log.handle.settle();
+    let counted = log.taken();
+    assert_eq!(counted.len(), 2, "{counted:?}");
+    assert!(counted[0].contains(" INFO session_closed suppressed=48"), "{counted:?}");
+    assert!(counted[1].contains(" INFO session_opened suppressed=48"), "{counted:?}");
+}
+
+#[test]
 fn state_changes_summaries_and_messages_are_not_limited() {
     let log = Log::new(LogConfig { level: LogLevel::Debug, repeat_limit: 1, ..LogConfig::default() });
     let lines = log.lines(|| {

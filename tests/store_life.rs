@@ -203,7 +203,10 @@ fn a_file_that_was_half_made_is_made_anew() {
     fs::remove_file(&path).unwrap();
     let other = fs::File::create(&unfinished).unwrap();
     other.lock().unwrap();
-    assert_eq!(Store::open(&path, options()).unwrap_err(), StoreError::InUse(path.display().to_string()));
+    assert_eq!(
+        Store::open(&path, options()).unwrap_err(),
+        StoreError::InUse { place: path.display().to_string(), pid: Some(std::process::id()) }
+    );
 }
 
 #[test]
@@ -212,10 +215,59 @@ fn a_store_is_opened_once_at_a_time() {
     let path = directory.path().join("store.redb");
     let store = Store::open(&path, options()).unwrap();
     let error = Store::open(&path, options()).unwrap_err();
-    assert_eq!(error, StoreError::InUse(path.display().to_string()));
-    assert_eq!(error.to_string(), format!("{} is in use by another process", path.display()));
+    let pid = std::process::id();
+    assert_eq!(error, StoreError::InUse { place: path.display().to_string(), pid: Some(pid) });
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{} is in use by another process, pid {pid}; one bridge at a time can have a state directory",
+            path.display()
+        )
+    );
+    // Who it is helps, and is not what keeps others out.
+    fs::write(directory.path().join("store.pid"), "nobody").unwrap();
+    let error = Store::open(&path, options()).unwrap_err();
+    assert_eq!(error, StoreError::InUse { place: path.display().to_string(), pid: None });
     drop(store);
     Store::open(&path, options()).unwrap();
+}
+
+#[test]
+fn a_file_that_was_taken_away_takes_no_more_messages_and_gives_up_those_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let elsewhere = directory.path().join("elsewhere");
+    fs::create_dir(&state).unwrap();
+    let path = state.join("store.redb");
+    let store = Store::open(&path, options()).unwrap();
+    let queue = store.queue("q").unwrap();
+    let first = put(&store, message(queue, 3, "first"));
+    assert_eq!(store.look_for_file(), Ok(()));
+    let missing = StoreError::Missing(path.display().to_string());
+
+    fs::rename(&state, &elsewhere).unwrap();
+    assert_eq!(store.look_for_file(), Err(missing.clone()));
+    assert_eq!(submit(&store, message(queue, 3, "second")).unwrap_err(), missing);
+    // Another one in its place is not the one that is written to.
+    fs::create_dir(&state).unwrap();
+    fs::copy(elsewhere.join("store.redb"), &path).unwrap();
+    assert_eq!(submit(&store, message(queue, 3, "second")).unwrap_err(), missing);
+    assert_eq!(frames(&read_all(&store, queue)), [b"first"]);
+
+    fs::remove_dir_all(&state).unwrap();
+    fs::rename(&elsewhere, &state).unwrap();
+    assert_eq!(store.look_for_file(), Ok(()));
+    put(&store, message(queue, 3, "third"));
+    block_on(store.remove(queue, vec![first])).unwrap();
+
+    fs::remove_dir_all(&state).unwrap();
+    assert_eq!(submit(&store, message(queue, 3, "fourth")).unwrap_err(), missing);
+    let read = read_all(&store, queue);
+    assert_eq!(frames(&read), [b"third"], "what was acknowledged is still there to be forwarded");
+    block_on(store.remove(queue, vec![read[0].position])).unwrap();
+    assert_eq!(read_all(&store, queue).len(), 0);
+    block_on(store.close(true)).unwrap();
+    assert!(!state.exists(), "nothing is made in its place");
 }
 
 #[test]
@@ -239,6 +291,35 @@ fn what_can_not_be_opened_says_which_file_and_why() {
     }
     let error = Store::open(&foreign, options()).unwrap_err().to_string();
     assert!(error.contains("foreign.redb") && error.contains("another program"), "{error}");
+}
+
+#[test]
+fn a_damaged_file_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.redb");
+    let store = Store::open(&path, options()).unwrap();
+    let queue = store.queue("q").unwrap();
+    for number in 0..100_u32 {
+        put(&store, message(queue, 3, Random(number.into()).bytes(5000)));
+    }
+    drop(store);
+    let whole = fs::read(&path).unwrap();
+    let mut random = Random(7);
+    // Whatever is broken: an error, when there is one, has its remedy. That messages themselves are damaged shows when
+    // they are read.
+    let mut refused = 0;
+    let begin = |from: usize| from..(from + 4096).min(whole.len());
+    for range in (0..whole.len()).step_by(4096).map(begin).chain([0..9, 64..128, 0..whole.len()]) {
+        let mut broken = whole.clone();
+        broken[range.clone()].copy_from_slice(&random.bytes(range.len()));
+        fs::write(&path, broken).unwrap();
+        if let Err(error) = Store::open(&path, options()) {
+            let text = error.to_string();
+            refused += 1;
+            assert!(text.contains("store.redb") && text.contains("restore the state directory"), "{range:?}: {text}");
+        }
+    }
+    assert!(refused > 3, "{refused}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -105,19 +106,7 @@ impl ControlSocket {
                 () = shutdown.requested() => return,
             };
             let view = Arc::clone(&view);
-            tokio::spawn(async move {
-                match tokio::time::timeout(PATIENCE, answer(stream, &view)).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => {
-                        tracing::debug!(event = "control_failed", reason = %error, "a control connection broke");
-                    }
-                    Err(_) => tracing::debug!(
-                        event = "control_failed",
-                        reason = "too slow",
-                        "a control connection was dropped"
-                    ),
-                }
-            });
+            tokio::spawn(attend(stream, move |request| perform(request, &view)));
         }
     }
 }
@@ -129,21 +118,48 @@ impl Drop for ControlSocket {
     }
 }
 
-async fn answer(stream: UnixStream, view: &View) -> io::Result<()> {
-    let (reader, mut writer) = stream.into_split();
-    let mut lines = BufReader::new(reader.take(MAX_REQUEST)).lines();
-    while let Some(line) = lines.next_line().await? {
-        let answer = match serde_json::from_str(&line) {
-            Ok(Request::Status) => {
-                serde_json::to_value(view.report()).map(|report| serde_json::json!({ "ok": report }))
-            }
-            Err(error) => Ok(serde_json::json!({ "error": format!("not a request: {error}") })),
-        };
-        let mut text = answer.map_err(io::Error::other)?.to_string();
-        text.push('\n');
-        writer.write_all(text.as_bytes()).await?;
+/// A conversation, for as long as it may take.
+async fn attend(stream: UnixStream, perform: impl Fn(Request) -> serde_json::Result<Value>) {
+    match tokio::time::timeout(PATIENCE, converse(stream, perform)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::debug!(event = "control_failed", reason = %error, "a control connection broke");
+        }
+        Err(_) => tracing::debug!(event = "control_failed", reason = "too slow", "a control connection was dropped"),
     }
-    Ok(())
+}
+
+async fn converse(stream: UnixStream, perform: impl Fn(Request) -> serde_json::Result<Value>) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let length = (&mut reader).take(MAX_REQUEST + 1).read_until(b'\n', &mut line).await?;
+        if length == 0 {
+            return Ok(());
+        }
+        let is_too_long = length as u64 > MAX_REQUEST;
+        let answer = if is_too_long {
+            json!({ "error": format!("a request has at most {MAX_REQUEST} bytes, its line feed among them") })
+        } else {
+            match serde_json::from_slice(&line) {
+                Ok(request) => perform(request).map(|answer| json!({ "ok": answer })).map_err(io::Error::other)?,
+                Err(error) => json!({ "error": format!("not a request: {error}") }),
+            }
+        };
+        writer.write_all(format!("{answer}\n").as_bytes()).await?;
+        if is_too_long {
+            // Where the next request would begin is anybody's guess.
+            return Ok(());
+        }
+    }
+}
+
+fn perform(request: Request, view: &View) -> serde_json::Result<Value> {
+    match request {
+        Request::Status => serde_json::to_value(view.report()),
+    }
 }
 
 /// Asks a running bridge for its status.
@@ -152,7 +168,7 @@ pub async fn ask_status(path: &Path) -> Result<StatusReport, AskError> {
     serde_json::from_value(answer).map_err(|_| AskError::Unknown { socket: path.display().to_string() })
 }
 
-async fn ask(path: &Path, request: Request) -> Result<serde_json::Value, AskError> {
+async fn ask(path: &Path, request: Request) -> Result<Value, AskError> {
     let socket = || path.display().to_string();
     let mut stream =
         UnixStream::connect(path).await.map_err(|source| AskError::NotRunning { socket: socket(), source })?;
@@ -169,12 +185,66 @@ async fn ask(path: &Path, request: Request) -> Result<serde_json::Value, AskErro
         .await
         .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing for {PATIENCE:?}"))))
         .map_err(|source| AskError::NoAnswer { socket: socket(), source })?;
-    let mut answer: serde_json::Value =
-        serde_json::from_str(&answer).map_err(|_| AskError::Unknown { socket: socket() })?;
-    match answer.get_mut("ok").map(serde_json::Value::take) {
+    let mut answer: Value = serde_json::from_str(&answer).map_err(|_| AskError::Unknown { socket: socket() })?;
+    match answer.get_mut("ok").map(Value::take) {
         Some(answer) => Ok(answer),
         None => Err(AskError::Refused(
             answer.get("error").and_then(|error| error.as_str()).unwrap_or("no answer").to_owned(),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    /// What comes back for these bytes.
+    async fn answers(bytes: &[u8]) -> Vec<Value> {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let served = tokio::spawn(async { converse(ours, |_| Ok(json!("report"))).await });
+        theirs.write_all(bytes).await.unwrap();
+        theirs.shutdown().await.unwrap();
+        served.await.unwrap().unwrap();
+        let mut lines = BufReader::new(theirs).lines();
+        let mut answers = Vec::new();
+        while let Ok(Some(line)) = lines.next_line().await {
+            answers.push(serde_json::from_str(&line).unwrap());
+        }
+        answers
+    }
+
+    #[tokio::test]
+    async fn every_request_is_answered_and_what_is_none_with_a_sentence() {
+        const STATUS: &[u8] = b"{\"command\":\"status\"}\n";
+        let ok = || json!({ "ok": "report" });
+        assert_eq!(answers(STATUS).await, [ok()]);
+        assert_eq!(answers(&STATUS[..STATUS.len() - 1]).await, [ok()], "the last line needs no line feed");
+        for oddity in [&b"\xFF\xFE\n"[..], b"\n", b"{\"command\":\"\xC3\x28\"}\n", b"GET / HTTP/1.1\r\n", b"\0\n"] {
+            let answers = answers(&[oddity, STATUS].concat()).await;
+            let sentence = answers[0]["error"].as_str().unwrap();
+            assert!(sentence.starts_with("not a request: "), "{sentence}");
+            assert_eq!(answers[1..], [ok()], "the next request is understood");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_too_long_is_refused_and_not_kept() {
+        let longest = format!("{:>width$}\n", "{\"command\":\"status\"}", width = MAX_REQUEST as usize - 1);
+        assert_eq!(answers(longest.repeat(2).as_bytes()).await, [json!({ "ok": "report" }), json!({ "ok": "report" })]);
+        let answers = answers(format!(" {longest}").as_bytes()).await;
+        assert!(answers[0]["error"].as_str().unwrap().contains("at most 65536 bytes"), "{answers:?}");
+        assert_eq!(answers.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_never_reads_is_dropped() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let report = "x".repeat(1 << 20);
+        let served = tokio::spawn(attend(ours, move |_| Ok(json!(report))));
+        theirs.write_all(b"{\"command\":\"status\"}\n").await.unwrap();
+        // Virtual time: what is never dropped is given up after a minute.
+        tokio::time::timeout(Duration::from_mins(1), served).await.unwrap().unwrap();
     }
 }

@@ -18,8 +18,8 @@ use crate::config::{Config, QueueManagerConfig};
 use crate::mqqb::session::SessionSettings;
 use crate::mqqb::wire::{DirectName, FormatName, Guid, MAX_PACKET_SIZE, Protocol, QueuePath};
 use crate::net::{
-    Clock, Lanes, LanesParts, LinkSettings, ListenError, Listener, PingResponder, Reception, RetrySchedule, Sessions,
-    Stop, StopSwitch,
+    Clock, Lanes, LanesParts, LinkSettings, ListenError, Listener, PingResponder, Places, Reception, RetrySchedule,
+    Sessions, Stop, StopSwitch,
 };
 use crate::store::{QueueId, Store, StoreError};
 use crate::telemetry::Counters;
@@ -34,6 +34,8 @@ pub struct Parts {
     pub store: Store,
     /// The foreign systems, by name.
     pub connectors: BTreeMap<String, Arc<dyn Connector>>,
+    /// How many connections there may be.
+    pub places: Places,
     /// Time.
     pub clock: Clock,
     /// A number from 0 to 1, for waits that must not come in step.
@@ -103,7 +105,7 @@ impl Ground {
 impl Bridge {
     /// Opens the ports and sets everything going.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, guid, store, connectors, clock, chance } = parts;
+        let Parts { config, guid, store, connectors, places, clock, chance } = parts;
         let manager = &config.queue_manager;
         let replies = Arc::new(ReplyAddresses::new(&config.return_routes, |_| Vec::new()));
         let own_queues = Arc::new(OwnQueues::new(&manager.name, &config.routes));
@@ -114,7 +116,7 @@ impl Bridge {
         let names = OwnNames::new(&manager.name, manager.accept_as.iter().map(String::as_str));
         let admission = Arc::new(Admission::new(guid, names, routes.clone(), manager.max_message, manager.clock_skew));
         let counters = Arc::new(Counters::default());
-        let sessions = Sessions::new(manager.max_sessions);
+        let sessions = Sessions::new(places);
         let states = StateBoard::default();
         let ground = Ground { store, clock, chance, connectors, counters, states, dead_letters };
         let switches = Switches::new();

@@ -29,6 +29,8 @@ impl Summary {
                 }
             }
             self.log(&mut before);
+            // What it says, it logs itself.
+            let _ = self.store.look_for_file();
             if let Err(error) = self.store.expire_history(self.clock.unix_now()).await {
                 tracing::warn!(event = "history_not_expired", reason = %error, "old message ids could not be forgotten");
             }

@@ -118,6 +118,9 @@ impl View {
             let connector = &route.config.from.connector;
             self.look_at(&route.config.name, connector, self.inlets.get(connector), &mut missing);
         }
+        if let Err(error) = self.store.look_for_file() {
+            missing.push(error.to_string());
+        }
         if missing.is_empty() { Readiness::Ready } else { Readiness::NotReady(missing) }
     }
 

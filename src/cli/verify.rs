@@ -1,7 +1,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::config::{self, Config, Problems, Summary};
+use crate::config::{self, Config, DirectoryConfig, Problems, Summary};
+use crate::directory::file;
 
 use super::{ConfigArgs, Exit, Surroundings};
 
@@ -33,15 +34,22 @@ pub fn load_to_run(path: &Path, surroundings: &mut Surroundings<'_>) -> Result<C
 
 fn read(path: &Path, surroundings: &Surroundings<'_>) -> (Option<Config>, Problems) {
     match config::load(path, surroundings.environment) {
-        Ok(config) => {
+        Ok(mut config) => {
             let problems = config.inspect();
-            (Some(config), problems)
+            let Some(DirectoryConfig::File(path)) = &config.directory else { return (Some(config), problems) };
+            let of_directory = match file::read(path, surroundings.environment) {
+                Ok((_, warnings)) => warnings,
+                Err(problems) => problems,
+            };
+            // The log of a running bridge shows them with its own.
+            config.warnings.extend(of_directory.warnings().cloned());
+            (Some(config), problems.and(of_directory))
         }
         Err(problems) => (None, problems),
     }
 }
 
-fn show(problems: &Problems, err: &mut dyn Write) {
+pub(super) fn show(problems: &Problems, err: &mut dyn Write) {
     let (errors, warnings) = (problems.errors().count(), problems.warnings().count());
     if errors + warnings == 0 {
         return;
@@ -49,6 +57,6 @@ fn show(problems: &Problems, err: &mut dyn Write) {
     let _ = writeln!(err, "{problems}\n{}, {}", counted(errors, "error"), counted(warnings, "warning"));
 }
 
-fn counted(number: usize, noun: &str) -> String {
+pub(super) fn counted(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

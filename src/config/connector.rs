@@ -109,6 +109,15 @@ impl AmqpUri {
             let why = "a virtual host with \"/\" or \"@\" in it; in names and passwords they are written %2F and %40";
             return Err(why.to_owned());
         }
+        let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+        for (part, text) in [("user name", user), ("password", password), ("virtual host", vhost)] {
+            if text.contains('?') {
+                return Err(format!("the {part} of an AMQP URI has a \"?\", where parameters begin; write it as %3F"));
+            }
+            if text.split('%').skip(1).any(|rest| !is_escape(rest)) {
+                return Err(format!("the {part} of an AMQP URI has a \"%\" that begins no escape; write it as %25"));
+            }
+        }
         Ok(Self(text.to_owned()))
     }
 
@@ -171,6 +180,11 @@ impl fmt::Debug for AmqpUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// Whether what follows a percent sign makes it an escape.
+fn is_escape(rest: &str) -> bool {
+    rest.get(..2).is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// What was read of `[connectors]`.
@@ -326,9 +340,34 @@ mod tests {
             "amqp://alice:s3cret @host/",
             "amqp://alice:5672/s3cret@host",
             "amqp://[::1",
+            "amqp://alice:s3cret%@host/",
+            "amqp://alice:s3%cret@host/",
+            "amqp://alice:s3?cret@host/",
         ] {
             let why = AmqpUri::parse(uri).unwrap_err();
             assert!(!why.contains("cret"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_character_that_must_be_encoded_is_named_with_its_code() {
+        for (uri, part, code) in [
+            ("amqp://alice:100%@host/", "password", "%25"),
+            ("amqp://alice:a%zz@host/", "password", "%25"),
+            ("amqp://al?ice:x@host/", "user name", "%3F"),
+            ("amqp://alice:x?y@host/", "password", "%3F"),
+            ("amqp://host/100%", "virtual host", "%25"),
+            ("amqp://alice:x@y@host/", "password", "%40"),
+            ("amqp://alice:x/y@host/", "password", "%2F"),
+            ("amqp://alice:x y@host/", "", "%20"),
+        ] {
+            let why = AmqpUri::parse(uri).unwrap_err();
+            assert!(why.contains(code) && why.contains(part), "{uri}: {why}");
+        }
+        for uri in
+            ["amqp://alice:100%25@host/", "amqp://alice:!$&'()*+,;=-._~:#[{\\@host?heartbeat=5", "amqp://älice:ö@host/"]
+        {
+            AmqpUri::parse(uri).unwrap();
         }
     }
 }

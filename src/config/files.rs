@@ -82,7 +82,7 @@ fn readable(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// The second half of a sentence about the file.
-pub(super) fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| why(&error))?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes).map_err(|error| why(&error))?;
@@ -93,27 +93,42 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Who besides the owner may do what with a file.
-pub(super) fn mode(path: &Path) -> Option<u32> {
+pub(crate) fn mode(path: &Path) -> Option<u32> {
     fs::metadata(path).ok().map(|metadata| metadata.permissions().mode())
 }
 
-/// The route files of a directory, by name. Hidden files and what doesn't end in `.toml` is left alone.
-pub(super) fn route_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+/// What a directory of routes holds.
+#[derive(Debug, Default)]
+pub(crate) struct RouteFiles {
+    /// The route files, by name.
+    pub(crate) routes: Vec<PathBuf>,
+    /// The names of what is not read. Hidden files are not meant to be, and are not among them.
+    pub(crate) strays: Vec<String>,
+}
+
+/// Looks into a directory of routes.
+pub(crate) fn route_files(directory: &Path) -> io::Result<RouteFiles> {
+    let mut files = RouteFiles::default();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let name = path.file_name().unwrap_or_default();
+        if name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
         // A dangling link stays in: reading it says so, skipping it would lose a route in silence.
-        if !is_hidden && path.extension().is_some_and(|extension| extension == "toml") && !path.is_dir() {
-            files.push(path);
+        if path.extension().is_some_and(|extension| extension == "toml") && !path.is_dir() {
+            files.routes.push(path);
+        } else {
+            files.strays.push(name.to_string_lossy().into_owned());
         }
     }
-    files.sort();
+    files.routes.sort();
+    files.strays.sort();
     Ok(files)
 }
 
 /// What the operating system says, as the second half of a sentence about the file.
-pub(super) fn why(error: &io::Error) -> String {
+pub(crate) fn why(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist".to_owned(),
         io::ErrorKind::PermissionDenied => "can't be read: permission denied".to_owned(),

@@ -8,11 +8,12 @@
 //! by [`NamedFile::inspect`].
 
 mod connector;
-mod files;
-mod problem;
+mod environment;
+pub(crate) mod files;
+pub(crate) mod problem;
 mod process;
-mod queue_name;
-mod raw;
+pub(crate) mod queue_name;
+pub(crate) mod raw;
 mod return_route;
 mod route;
 mod routing_key;
@@ -27,7 +28,9 @@ use std::path::{Path, PathBuf};
 pub use connector::{Amqp091Config, AmqpUri, ClientCertificate, ConnectorConfig, TlsFiles, UriSource};
 pub use files::{FileUse, NamedFile, owner_only};
 pub use problem::{Problem, Problems, Severity};
-pub use process::{AdminConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig, StoreConfig};
+pub use process::{
+    AdminConfig, DirectoryConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig, StoreConfig,
+};
 pub use return_route::{AckWanted, AmqpSource, Delivery, Destination, MsmqTarget, ReturnRoute, check_sendable};
 pub use route::{
     Accepts, AmqpTarget, Authenticate, ExtensionPolicy, MsmqSource, OnQuota, Privacy, Route, SecurityMode, Senders,
@@ -38,6 +41,7 @@ pub use summary::Summary;
 pub use values::{NotAQuantity, parse_size, parse_time};
 
 use connector::Connectors;
+use problem::Quoted;
 use process::Process;
 use raw::{Context, Document};
 use route::{AnyRoute, RouteDraft, Surroundings};
@@ -51,6 +55,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// The keys that senders encrypt for.
     pub keys: KeysConfig,
+    /// Where users, machines and queues are looked up; `None`: nowhere.
+    pub directory: Option<DirectoryConfig>,
     /// The foreign systems by name.
     pub connectors: BTreeMap<String, ConnectorConfig>,
     /// The routes from MSMQ, by name.
@@ -107,6 +113,7 @@ pub fn load(path: &Path, environment: impl Fn(&str) -> Option<String>) -> Result
             queue_manager: process.queue_manager,
             store: process.store,
             keys: process.keys,
+            directory: process.directory,
             connectors: connectors.configs,
             routes,
             return_routes,
@@ -128,7 +135,7 @@ struct Main {
 }
 
 fn read_main(path: &Path, text: &str, context: &Context<'_>) -> Option<Main> {
-    let document = Document { path, text, context };
+    let document = Document::new(path, text, context);
     let table = document.parse()?;
     let root = document.root(table.get_ref());
     let process = process::read(&root);
@@ -157,6 +164,10 @@ fn read_routes(
             return (Vec::new(), Vec::new());
         }
     };
+    let files::RouteFiles { routes: files, strays } = files;
+    if !strays.is_empty() {
+        warn_of_strays(&directory, &strays, context);
+    }
     if files.is_empty() {
         let text = format!("there is no route: {} holds no file NAME.toml", directory.display());
         context.report(Severity::Warning, path, None, None, text);
@@ -179,6 +190,18 @@ fn read_routes(
     (routes, return_routes)
 }
 
+/// A copy that an editor has left, or a name in capitals: it looks like a route and is none.
+fn warn_of_strays(directory: &Path, strays: &[String], context: &Context<'_>) {
+    const SHOWN: usize = 5;
+    let names: Vec<_> = strays.iter().take(SHOWN).map(|name| Quoted(name).to_string()).collect();
+    let more = match strays.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!("no routes, and not read: {}{more}; a route is a file NAME.toml", names.join(", "));
+    context.report(Severity::Warning, directory, None, None, text);
+}
+
 fn read_route(path: &Path, surroundings: Surroundings<'_>, context: &Context<'_>) -> Option<RouteDraft> {
     let text = match files::read(path) {
         Ok(text) => text,
@@ -187,7 +210,7 @@ fn read_route(path: &Path, surroundings: Surroundings<'_>, context: &Context<'_>
             return None;
         }
     };
-    let document = Document { path, text: &text, context };
+    let document = Document::new(path, &text, context);
     let table = document.parse()?;
     let draft = route::read(&document, &document.root(table.get_ref()), surroundings);
     warn_of_modes(path, None, context);
@@ -195,7 +218,7 @@ fn read_route(path: &Path, surroundings: Surroundings<'_>, context: &Context<'_>
 }
 
 /// Warns when others may read a password or change what the bridge does.
-fn warn_of_modes(path: &Path, secret_line: Option<u32>, context: &Context<'_>) {
+pub(crate) fn warn_of_modes(path: &Path, secret_line: Option<u32>, context: &Context<'_>) {
     const OTHERS_READ: u32 = 0o004;
     const OTHERS_WRITE: u32 = 0o002;
     let mode = files::mode(path).unwrap_or(0);
@@ -229,7 +252,7 @@ mod tests {
     fn undocumented(text: &str, read: impl FnOnce(&Document<'_>, &raw::Section<'_>)) -> Vec<String> {
         let environment = |_: &str| Some("x".to_owned());
         let context = Context::new(PathBuf::new(), &environment);
-        let document = Document { path: Path::new("f"), text, context: &context };
+        let document = Document::new(Path::new("f"), text, &context);
         let table = document.parse().unwrap();
         let root = document.root(table.get_ref());
         read(&document, &root);

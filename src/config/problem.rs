@@ -53,13 +53,20 @@ pub struct Problems(Vec<Problem>);
 
 impl Problems {
     /// Sorts by file, line and key; errors and warnings stay mixed, as they are in the files.
-    pub(super) fn sorted(mut found: Vec<Problem>, files: &[PathBuf]) -> Self {
+    pub(crate) fn sorted(mut found: Vec<Problem>, files: &[PathBuf]) -> Self {
         let rank = |problem: &Problem| files.iter().position(|file| *file == problem.file).unwrap_or(usize::MAX);
         found.sort_by(|a, b| {
             (rank(a), &a.file, a.line, &a.key, a.severity).cmp(&(rank(b), &b.file, b.line, &b.key, b.severity))
         });
         found.dedup();
         Self(found)
+    }
+
+    /// These, and then the others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
     }
 
     /// What keeps the bridge from running.
@@ -99,7 +106,7 @@ impl fmt::Display for Problems {
 impl Error for Problems {}
 
 /// Text of a file in quotes, made harmless for a terminal and kept to a readable length.
-pub(super) struct Quoted<'a>(pub(super) &'a str);
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,7 +119,7 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// Text without control characters. Backslashes stay single: queue names are full of them.
-pub(super) struct Visible<'a>(pub(super) &'a str);
+pub(crate) struct Visible<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Visible<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -128,7 +135,7 @@ impl fmt::Display for Visible<'_> {
 }
 
 /// The valid name that was probably meant: at most a third of its characters are off, case apart.
-pub(super) fn nearest<'a>(given: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(given: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase();
     valid
         .into_iter()
@@ -139,7 +146,7 @@ pub(super) fn nearest<'a>(given: &str, valid: impl IntoIterator<Item = &'a str>)
 }
 
 /// The end of a sentence about a name that isn't valid: what was probably meant, or else what there is.
-pub(super) fn suggestion<'a>(given: &str, valid: impl IntoIterator<Item = &'a str>, otherwise: &str) -> String {
+pub(crate) fn suggestion<'a>(given: &str, valid: impl IntoIterator<Item = &'a str>, otherwise: &str) -> String {
     let mut valid: Vec<&str> = valid.into_iter().collect();
     valid.sort_unstable();
     match nearest(given, valid.iter().copied()) {

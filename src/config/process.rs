@@ -77,6 +77,13 @@ pub struct KeysConfig {
     pub private_key_file: Option<PathBuf>,
 }
 
+/// `[directory]`: where users, machines and queues are looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DirectoryConfig {
+    /// `kind = "file"`: in this file.
+    File(PathBuf),
+}
+
 /// `[admin]`: local control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminConfig {
@@ -140,6 +147,7 @@ pub(super) struct Process {
     pub(super) queue_manager: QueueManagerConfig,
     pub(super) store: StoreConfig,
     pub(super) keys: KeysConfig,
+    pub(super) directory: Option<DirectoryConfig>,
     pub(super) admin: AdminConfig,
     pub(super) http: Option<SocketAddr>,
     pub(super) log: LogConfig,
@@ -156,11 +164,12 @@ const ONE_DAY: Duration = Duration::from_hours(24);
 pub(super) fn read(root: &Section<'_>) -> Process {
     let queue_manager = read_queue_manager(&root.section("queue_manager"));
     let admin = read_admin(&root.section("admin"), &queue_manager);
-    let secret_line = read_directory(&root.section("directory"));
+    let (directory, secret_line) = read_directory(&root.section("directory"));
     read_key_cache(&root.section("key_cache"));
     Process {
         store: read_store(&root.section("store")),
         keys: read_keys(&root.section("keys")),
+        directory,
         admin,
         http: read_http(&root.section("http")),
         log: read_log(&root.section("log")),
@@ -282,11 +291,15 @@ fn read_key_cache(section: &Section<'_>) {
     section.finish();
 }
 
-/// Gives the line of a password that stands in the file itself.
-fn read_directory(section: &Section<'_>) -> Option<u32> {
-    let _ = section.choice("kind", &[("file", ()), ("ldap", ())]);
-    // Not looked for: nothing reads it yet.
-    let _ = section.path("path", FileUse::OurOwn);
+/// Also gives the line of a password that stands in the file itself.
+fn read_directory(section: &Section<'_>) -> (Option<DirectoryConfig>, Option<u32>) {
+    const OF_LDAP: [&str; 6] = ["uris", "base_dn", "bind_dn", "bind_password", "bind_password_file", "tls"];
+    let kind = section.choice("kind", &[("file", Kind::File), ("ldap", Kind::Ldap)]).map(|kind| kind.value);
+    if section.is_present() && !section.has("kind") {
+        section.missing("kind", "write kind = \"file\", or remove [directory]");
+    }
+    // Whether it is there shows when it is read, which says more of it.
+    let path = section.path("path", FileUse::OurOwn);
     let _ = section.texts("uris");
     let _ = section.text("base_dn");
     let _ = section.text("bind_dn");
@@ -304,7 +317,20 @@ fn read_directory(section: &Section<'_>) -> Option<u32> {
     let _ = tls.flag("starttls");
     tls.finish();
     section.finish();
-    password.filter(|password| !password.from_environment).map(|password| password.line)
+    if kind == Some(Kind::File) {
+        for key in OF_LDAP.into_iter().filter(|key| section.has(key)) {
+            section.fault(key, "belongs to kind = \"ldap\"; a file needs path alone".to_owned());
+        }
+    }
+    let path = path.map_or_else(|| section.beside("directory.toml"), |path| path.value);
+    let directory = (kind == Some(Kind::File)).then_some(DirectoryConfig::File(path));
+    (directory, password.filter(|password| !password.from_environment).map(|password| password.line))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Ldap,
 }
 
 fn read_admin(section: &Section<'_>, queue_manager: &QueueManagerConfig) -> AdminConfig {

@@ -36,7 +36,7 @@ pub(super) fn parse_local(text: &str, machine: Option<&QueueManagerConfig>) -> R
 }
 
 /// What Windows lets a queue be called (MS-MQMQ 2.1.1), letters of all languages included.
-fn check_name(name: &str) -> Result<(), &'static str> {
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     const MAX_CHARACTERS: usize = 124;
     if name.eq_ignore_ascii_case("private$") {
         return Err("private$\\ and the queue's own name are expected");

@@ -6,7 +6,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::environment::substitute;
 use super::files::{FileUse, NamedFile};
 use super::problem::{Problem, Quoted, Severity, suggestion};
 use super::values::{self, Size, Time};
@@ -22,49 +22,58 @@ use super::values::{self, Size, Time};
 const SYNTAX_ERRORS_SHOWN: usize = 5;
 
 /// What all files of a configuration share while they are read.
-pub(super) struct Context<'a> {
+pub(crate) struct Context<'a> {
     /// Environment variables by name.
-    pub(super) environment: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) environment: &'a dyn Fn(&str) -> Option<String>,
     /// The directory of the main file: paths are relative to it.
-    pub(super) directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// What was found to be wrong so far.
-    pub(super) problems: RefCell<Vec<Problem>>,
+    pub(crate) problems: RefCell<Vec<Problem>>,
     /// The files that the configuration names.
-    pub(super) named_files: RefCell<Vec<NamedFile>>,
+    pub(crate) named_files: RefCell<Vec<NamedFile>>,
     /// Every key that was asked for.
-    pub(super) known: RefCell<BTreeSet<String>>,
+    pub(crate) known: RefCell<BTreeSet<String>>,
 }
 
 /// One file.
-pub(super) struct Document<'a> {
+pub(crate) struct Document<'a> {
     /// As it is shown.
-    pub(super) path: &'a Path,
+    pub(crate) path: &'a Path,
     /// Its text.
-    pub(super) text: &'a str,
+    pub(crate) text: &'a str,
     /// What it shares with the others.
-    pub(super) context: &'a Context<'a>,
+    pub(crate) context: &'a Context<'a>,
+    /// Where the line feeds are.
+    line_feeds: Vec<usize>,
 }
 
 /// A value and the line it stands in.
 #[derive(Clone, Debug)]
-pub(super) struct At<T> {
-    pub(super) value: T,
-    pub(super) line: u32,
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) line: u32,
     /// It came from the environment, wholly or in part.
-    pub(super) from_environment: bool,
+    pub(crate) from_environment: bool,
+}
+
+impl<T> At<T> {
+    /// Something else that stands there.
+    pub(crate) fn with<U>(&self, value: U) -> At<U> {
+        At { value, line: self.line, from_environment: self.from_environment }
+    }
 }
 
 /// A value of any type as text.
-pub(super) struct Rendered {
+pub(crate) struct Rendered {
     /// For comparison: the items of a list joined by `, `.
-    pub(super) plain: String,
+    pub(crate) plain: String,
     /// For messages.
-    pub(super) shown: String,
-    pub(super) line: u32,
+    pub(crate) shown: String,
+    pub(crate) line: u32,
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(directory: PathBuf, environment: &'a dyn Fn(&str) -> Option<String>) -> Self {
+    pub(crate) fn new(directory: PathBuf, environment: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self {
             environment,
             directory,
@@ -74,14 +83,19 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub(super) fn report(&self, severity: Severity, file: &Path, line: Option<u32>, key: Option<String>, text: String) {
+    pub(crate) fn report(&self, severity: Severity, file: &Path, line: Option<u32>, key: Option<String>, text: String) {
         self.problems.borrow_mut().push(Problem { severity, file: file.to_owned(), line, key, text });
     }
 }
 
 impl<'a> Document<'a> {
+    pub(crate) fn new(path: &'a Path, text: &'a str, context: &'a Context<'a>) -> Self {
+        let line_feeds = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+        Self { path, text, context, line_feeds }
+    }
+
     /// Parses the text. `None` when it isn't TOML: what the rest of such a file means is anybody's guess.
-    pub(super) fn parse(&self) -> Option<Spanned<DeTable<'a>>> {
+    pub(crate) fn parse(&self) -> Option<Spanned<DeTable<'a>>> {
         let (root, errors) = DeTable::parse_recoverable(self.text);
         for error in errors.iter().take(SYNTAX_ERRORS_SHOWN) {
             let line = error.span().map(|span| self.line(span.start));
@@ -98,18 +112,18 @@ impl<'a> Document<'a> {
     }
 
     /// The section that holds all others.
-    pub(super) fn root<'s>(&'s self, table: &'s DeTable<'s>) -> Section<'s> {
+    pub(crate) fn root<'s>(&'s self, table: &'s DeTable<'s>) -> Section<'s> {
         Section { document: self, path: String::new(), table: Some(table), line: None, asked: RefCell::default() }
     }
 
     fn line(&self, offset: usize) -> u32 {
-        let before = self.text.as_bytes().iter().take(offset);
-        u32::try_from(before.filter(|byte| **byte == b'\n').count()).map_or(u32::MAX, |lines| lines.saturating_add(1))
+        let before = self.line_feeds.partition_point(|at| *at < offset);
+        u32::try_from(before).map_or(u32::MAX, |lines| lines.saturating_add(1))
     }
 }
 
 /// A table of a file, or the place where one could be.
-pub(super) struct Section<'a> {
+pub(crate) struct Section<'a> {
     document: &'a Document<'a>,
     /// `connectors.rabbit`; empty for the root.
     path: String,
@@ -120,22 +134,22 @@ pub(super) struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// Whether the file has it.
-    pub(super) fn is_present(&self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         self.table.is_some()
     }
 
     /// Whether the file has this key in it.
-    pub(super) fn has(&self, key: &'static str) -> bool {
+    pub(crate) fn has(&self, key: &'static str) -> bool {
         self.lookup(key).is_some()
     }
 
     /// Whether this key is a list with nothing in it.
-    pub(super) fn is_empty_list(&self, key: &str) -> bool {
+    pub(crate) fn is_empty_list(&self, key: &str) -> bool {
         self.lookup(key).and_then(|value| value.get_ref().as_array()).is_some_and(|items| items.is_empty())
     }
 
     /// A section inside this one. Absent ones are empty.
-    pub(super) fn section(&self, key: &'static str) -> Section<'a> {
+    pub(crate) fn section(&self, key: &'static str) -> Section<'a> {
         let path = self.path_of(key);
         let found = self.value(key).and_then(|value| match value.get_ref() {
             DeValue::Table(table) => Some((table, self.line_of(value))),
@@ -148,7 +162,7 @@ impl<'a> Section<'a> {
     }
 
     /// The sections inside this one that the user has named.
-    pub(super) fn entries(&self) -> Vec<(&'a str, Section<'a>)> {
+    pub(crate) fn entries(&self) -> Vec<(&'a str, Section<'a>)> {
         let mut entries = Vec::new();
         for (name, value) in self.table.into_iter().flatten() {
             let name: &str = name.get_ref();
@@ -166,19 +180,42 @@ impl<'a> Section<'a> {
         entries
     }
 
+    /// The sections of a list such as `[[user]]`.
+    pub(crate) fn tables(&self, key: &'static str) -> Vec<Section<'a>> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let expected = format!("a list of sections, [[{}]],", self.path_of(key));
+        let DeValue::Array(items) = value.get_ref() else {
+            self.wrong_type(key, value, &expected, value.get_ref());
+            return Vec::new();
+        };
+        let table = |item: &'a Spanned<DeValue<'a>>| match item.get_ref() {
+            DeValue::Table(table) => Some(self.inner(self.path_of(key), Some((table, self.line_of(item))))),
+            other => {
+                self.wrong_type(key, item, &expected, other);
+                None
+            }
+        };
+        items.iter().filter_map(table).collect()
+    }
+
+    /// Whether this key has a section for its value.
+    pub(crate) fn has_section(&self, key: &str) -> bool {
+        self.lookup(key).is_some_and(|value| value.get_ref().is_table())
+    }
+
     fn inner(&self, path: String, found: Option<(&'a DeTable<'a>, u32)>) -> Section<'a> {
         let (table, line) = found.unzip();
         Section { document: self.document, path, table, line, asked: RefCell::default() }
     }
 
     /// A string.
-    pub(super) fn text(&self, key: &'static str) -> Option<At<String>> {
+    pub(crate) fn text(&self, key: &'static str) -> Option<At<String>> {
         let value = self.value(key)?;
         self.string(key, value, "a string")
     }
 
     /// A list of strings.
-    pub(super) fn texts(&self, key: &'static str) -> Option<Vec<At<String>>> {
+    pub(crate) fn texts(&self, key: &'static str) -> Option<Vec<At<String>>> {
         let value = self.value(key)?;
         match value.get_ref() {
             DeValue::Array(items) => {
@@ -192,12 +229,12 @@ impl<'a> Section<'a> {
     }
 
     /// A truth value.
-    pub(super) fn flag(&self, key: &'static str) -> Option<At<bool>> {
+    pub(crate) fn flag(&self, key: &'static str) -> Option<At<bool>> {
         self.choice(key, &[("true", true), ("false", false)])
     }
 
     /// A whole number.
-    pub(super) fn integer(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<At<u64>> {
+    pub(crate) fn integer(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<At<u64>> {
         let value = self.value(key)?;
         let number = self.number(key, value, "a whole number")?;
         if !range.contains(&number.value) {
@@ -209,7 +246,7 @@ impl<'a> Section<'a> {
     }
 
     /// A number of bytes.
-    pub(super) fn size(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<At<u64>> {
+    pub(crate) fn size(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<At<u64>> {
         let value = self.value(key)?;
         let size = if value.get_ref().is_integer() {
             self.number(key, value, "a size")?
@@ -226,7 +263,7 @@ impl<'a> Section<'a> {
     }
 
     /// A time.
-    pub(super) fn time(&self, key: &'static str, range: RangeInclusive<Duration>) -> Option<At<Duration>> {
+    pub(crate) fn time(&self, key: &'static str, range: RangeInclusive<Duration>) -> Option<At<Duration>> {
         let value = self.value(key)?;
         let text = self.string(key, value, "a time such as \"30s\"")?;
         let time = self.parsed(key, &text, values::parse_time)?;
@@ -239,7 +276,7 @@ impl<'a> Section<'a> {
     }
 
     /// A time, or `"infinite"`, which is `None` in the result.
-    pub(super) fn time_or_infinite(&self, key: &'static str) -> Option<At<Option<Duration>>> {
+    pub(crate) fn time_or_infinite(&self, key: &'static str) -> Option<At<Option<Duration>>> {
         let value = self.value(key)?;
         let text = self.string(key, value, "a time such as \"4d\" or \"infinite\"")?;
         self.parsed(key, &text, |text| match text {
@@ -249,13 +286,13 @@ impl<'a> Section<'a> {
     }
 
     /// One of a few words; `true` and `false` among them stand for the truth values.
-    pub(super) fn choice<T: Copy>(&self, key: &'static str, valid: &[(&'static str, T)]) -> Option<At<T>> {
+    pub(crate) fn choice<T: Copy>(&self, key: &'static str, valid: &[(&'static str, T)]) -> Option<At<T>> {
         let value = self.value(key)?;
         self.chosen(key, value, valid)
     }
 
     /// Several of a few words.
-    pub(super) fn choices<T: Copy>(&self, key: &'static str, valid: &[(&'static str, T)]) -> Option<Vec<At<T>>> {
+    pub(crate) fn choices<T: Copy>(&self, key: &'static str, valid: &[(&'static str, T)]) -> Option<Vec<At<T>>> {
         let value = self.value(key)?;
         match value.get_ref() {
             DeValue::Array(items) => Some(items.iter().filter_map(|item| self.chosen(key, item, valid)).collect()),
@@ -267,13 +304,13 @@ impl<'a> Section<'a> {
     }
 
     /// A path, relative to the directory of the main file.
-    pub(super) fn path(&self, key: &'static str, used_as: FileUse) -> Option<At<PathBuf>> {
+    pub(crate) fn path(&self, key: &'static str, used_as: FileUse) -> Option<At<PathBuf>> {
         let text = self.text(key)?;
         if text.value.is_empty() {
             self.error(key, text.line, "an empty path".to_owned());
             return None;
         }
-        let path = self.document.context.directory.join(&text.value);
+        let path = self.beside(&text.value);
         if used_as != FileUse::OurOwn {
             self.document.context.named_files.borrow_mut().push(NamedFile {
                 path: path.clone(),
@@ -286,13 +323,18 @@ impl<'a> Section<'a> {
         Some(At { value: path, line: text.line, from_environment: text.from_environment })
     }
 
+    /// Where a relative path leads: from the directory of the main file.
+    pub(crate) fn beside(&self, path: &str) -> PathBuf {
+        self.document.context.directory.join(path)
+    }
+
     /// A key whose value is not looked into.
-    pub(super) fn anything(&self, key: &'static str) {
+    pub(crate) fn anything(&self, key: &'static str) {
         let _ = self.value(key);
     }
 
     /// Reads with a function of the caller, whose error completes the problem.
-    pub(super) fn parsed<T, E: std::fmt::Display>(
+    pub(crate) fn parsed<T, E: std::fmt::Display>(
         &self,
         key: &'static str,
         text: &At<String>,
@@ -307,32 +349,32 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(super) fn error(&self, key: &str, line: u32, text: String) {
+    pub(crate) fn error(&self, key: &str, line: u32, text: String) {
         self.report(Severity::Error, Some(line), self.path_of(key), text);
     }
 
-    pub(super) fn warning(&self, key: &str, line: u32, text: String) {
+    pub(crate) fn warning(&self, key: &str, line: u32, text: String) {
         self.report(Severity::Warning, Some(line), self.path_of(key), text);
     }
 
     /// A key that has to be there and is not.
-    pub(super) fn missing(&self, key: &str, remedy: &str) {
+    pub(crate) fn missing(&self, key: &str, remedy: &str) {
         self.fault(key, format!("is missing; {remedy}"));
     }
 
     /// An error of a key, present or not.
-    pub(super) fn fault(&self, key: &str, text: String) {
+    pub(crate) fn fault(&self, key: &str, text: String) {
         let line = self.lookup(key).map(|value| self.line_of(value)).or(self.line);
         self.report(Severity::Error, line, self.path_of(key), text);
     }
 
     /// An error of the section itself.
-    pub(super) fn fault_here(&self, text: String) {
+    pub(crate) fn fault_here(&self, text: String) {
         self.report(Severity::Error, self.line, self.path.clone(), text);
     }
 
     /// Reports the keys that nobody asked for.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         let asked = self.asked.borrow();
         for key in self.table.into_iter().flat_map(|table| table.keys()) {
             let name: &str = key.get_ref();
@@ -347,7 +389,7 @@ impl<'a> Section<'a> {
     }
 
     /// The value at a dotted path below this section, without asking for it.
-    pub(super) fn rendered(&self, dotted: &str) -> Option<Rendered> {
+    pub(crate) fn rendered(&self, dotted: &str) -> Option<Rendered> {
         let (parents, key) = dotted.rsplit_once('.').map_or((None, dotted), |(parents, key)| (Some(parents), key));
         let mut table = self.table?;
         for parent in parents.into_iter().flat_map(|parents| parents.split('.')) {
@@ -359,7 +401,7 @@ impl<'a> Section<'a> {
     }
 
     /// Whether something was found to be wrong with the value at a dotted path.
-    pub(super) fn is_faulty(&self, dotted: &str) -> bool {
+    pub(crate) fn is_faulty(&self, dotted: &str) -> bool {
         let problems = self.document.context.problems.borrow();
         problems.iter().any(|problem| {
             problem.severity == Severity::Error
@@ -492,64 +534,11 @@ fn with_article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// Puts environment variables in place of `${NAME}`; `$${` stands for `${` itself. Also says whether there were any.
-fn substitute(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<(String, bool), String> {
-    let mut result = String::with_capacity(text.len());
-    let mut substituted = false;
-    let mut rest = text;
-    while let Some(start) = rest.find("${") {
-        let (before, variable) = (&rest[..start], &rest[start + 2..]);
-        if let Some(before) = before.strip_suffix('$') {
-            let _ = write!(result, "{before}${{");
-            rest = variable;
-            continue;
-        }
-        let Some((name, after)) = variable.split_once('}') else {
-            return Err("\"${\" without \"}\"; write \"$${\" for the characters themselves".to_owned());
-        };
-        let is_name = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-        if !is_name {
-            return Err(format!("{} is not the name of an environment variable", Quoted(name)));
-        }
-        let Some(value) = environment(name) else {
-            return Err(format!("the environment variable {name} is not set"));
-        };
-        result.push_str(before);
-        result.push_str(&value);
-        substituted = true;
-        rest = after;
-    }
-    result.push_str(rest);
-    Ok((result, substituted))
-}
-
 /// Backslashes in double quotes are the mistake that people with queue names make.
 fn hint(complaint: &str) -> &'static str {
     if complaint.contains("escape") || complaint.contains("unicode") {
         "; a name with a backslash needs single quotes: 'private$\\orders'"
     } else {
         ""
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn environment_variables_are_put_in_once() {
-        let environment = |name: &str| match name {
-            "HOST" => Some("rabbit1".to_owned()),
-            "NESTED" => Some("${HOST}".to_owned()),
-            _ => None,
-        };
-        let put_in = |text: &str| substitute(text, &environment);
-        assert_eq!(put_in("amqp://${HOST}:5672"), Ok(("amqp://rabbit1:5672".to_owned(), true)));
-        assert_eq!(put_in(r"private$\orders"), Ok((r"private$\orders".to_owned(), false)));
-        assert_eq!(put_in("${NESTED}"), Ok(("${HOST}".to_owned(), true)));
-        assert_eq!(put_in("a$${HOST}b"), Ok(("a${HOST}b".to_owned(), false)));
-        assert_eq!(put_in("${PORT}"), Err("the environment variable PORT is not set".to_owned()));
-        assert_eq!(put_in("${A B}"), Err("\"A B\" is not the name of an environment variable".to_owned()));
-        assert!(put_in("${HOST").is_err());
     }
 }

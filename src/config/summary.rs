@@ -7,14 +7,14 @@ use super::route::{
     Accepts, Authenticate, ExtensionPolicy, OnQuota, Privacy, Route, SecurityMode, Senders, Unroutable,
 };
 use super::values::{Size, Time};
-use super::{Config, ConnectorConfig, UriSource};
+use super::{Config, ConnectorConfig, DirectoryConfig, UriSource};
 
 /// What a [`Config`] comes to, for people: canonical names, defaults filled in, no secrets.
 pub struct Summary<'a>(pub &'a Config);
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Config { queue_manager, store, connectors, routes, http, admin, .. } = self.0;
+        let Config { queue_manager, store, directory, connectors, routes, http, admin, .. } = self.0;
         write!(f, "queue manager {}", queue_manager.name)?;
         if !queue_manager.accept_as.is_empty() {
             write!(f, ", also called {}", queue_manager.accept_as.join(", "))?;
@@ -30,6 +30,9 @@ impl fmt::Display for Summary<'_> {
         writeln!(f, "  is controlled by {}", admin.socket.display())?;
         if let Some(http) = http {
             writeln!(f, "  serves health on http://{http}")?;
+        }
+        if let Some(DirectoryConfig::File(path)) = directory {
+            writeln!(f, "  knows users and machines from {}", path.display())?;
         }
         for (name, connector) in connectors {
             let ConnectorConfig::Amqp091(amqp) = connector;

@@ -22,6 +22,6 @@ pub use link::LinkSettings;
 pub use listener::{ListenError, Listener};
 pub use ping::PingResponder;
 pub use reception::{Arrival, Peer};
-pub use sessions::{SessionReport, SessionRole, Sessions};
+pub use sessions::{Places, SessionReport, SessionRole, Sessions};
 pub use stop::{Stop, StopSwitch};
 pub use verdict::{Intake, Reception, Verdict};

@@ -11,7 +11,36 @@ use crate::mqqb::wire::Guid;
 #[derive(Clone, Debug)]
 pub struct Sessions {
     state: Arc<Mutex<State>>,
-    max: usize,
+    places: Places,
+}
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// For open sessions.
+    pub open: usize,
+    /// For connections that have not become a session yet.
+    pub pending: usize,
+}
+
+/// Open files that are not for senders.
+const RESERVED_FILES: u64 = 64 /* health checks */ + 16 /* control socket */ + 32 /* brokers, name look-ups */
+    + 16 /* store, log, ports, event loop */;
+
+impl Places {
+    /// At most `max` open sessions, and as many connections that have not become one yet.
+    pub fn new(max: usize) -> Self {
+        Self { open: max.max(1), pending: max.max(1) }
+    }
+
+    /// The same within a limit of open files: each connection is one. Open sessions go first; an eighth of the room is
+    /// kept for connections that want to become one.
+    pub fn within(max: usize, open_files: u64) -> Self {
+        let room = open_files.saturating_sub(RESERVED_FILES).max(open_files / 2);
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let open = max.min(room - room / 8).max(1);
+        Self { open, pending: max.min(room.saturating_sub(open)).max(1) }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -82,14 +111,14 @@ pub(super) struct Seat {
 }
 
 impl Sessions {
-    /// At most `max` open sessions, and as many connections that have not become one yet.
-    pub fn new(max: usize) -> Self {
-        Self { state: Arc::default(), max: max.max(1) }
+    /// With room for so many.
+    pub fn new(places: Places) -> Self {
+        Self { state: Arc::default(), places }
     }
 
     /// Whether one more session would be accepted.
     pub fn has_room(&self) -> bool {
-        self.locked().accepted() < self.max
+        self.locked().accepted() < self.places.open
     }
 
     /// The open sessions.
@@ -106,7 +135,7 @@ impl Sessions {
     /// of them is sent away: whoever connects and speaks at once gets in, however many connect and stay silent.
     pub(super) fn admit(&self) -> Seat {
         let mut state = self.locked();
-        if state.pending.len() >= self.max {
+        if state.pending.len() >= self.places.pending {
             state.evict_oldest();
         }
         let number = state.next;
@@ -177,5 +206,24 @@ impl Drop for Seat {
         let mut state = self.sessions.locked();
         state.pending.remove(&self.number);
         state.open.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_stay_within_the_limit_of_open_files() {
+        for files in [0, 1, 64, 128, 256, 1024, 4096, 1 << 20, u64::MAX] {
+            for max in [1, 100, 1024, 65_535] {
+                let Places { open, pending } = Places::within(max, files);
+                assert!((1..=max).contains(&open) && (1..=max).contains(&pending), "{files} {max}");
+                assert!(files < 256 || (open + pending) as u64 <= files - RESERVED_FILES, "{files} {max}");
+            }
+        }
+        assert_eq!(Places::within(1024, 1 << 20), Places::new(1024), "there is room for all");
+        assert_eq!(Places::within(1024, 1024), Places { open: 784, pending: 112 });
+        assert_eq!(Places::within(700, 1024), Places { open: 700, pending: 196 }, "sessions go first");
     }
 }

@@ -3,6 +3,14 @@ use rsa::traits::PublicKeyParts;
 /// `bType` PUBLICKEYBLOB, `bVersion`, reserved, `aiKeyAlg` `CALG_RSA_KEYX`, and the letters `RSA1`.
 const PREFIX: [u8; 12] = [0x06, 0x02, 0x00, 0x00, 0x00, 0xA4, 0x00, 0x00, b'R', b'S', b'A', b'1'];
 
+/// Modulus and exponent of a PUBLICKEYBLOB that takes all of `blob`. The modulus is little-endian.
+pub(super) fn decode(blob: &[u8]) -> Option<(&[u8], u32)> {
+    let (bits, rest) = blob.strip_prefix(&PREFIX)?.split_first_chunk()?;
+    let (exponent, modulus) = rest.split_first_chunk()?;
+    let octets = u32::from_le_bytes(*bits).div_ceil(8) as usize;
+    (modulus.len() == octets).then_some((modulus, u32::from_le_bytes(*exponent)))
+}
+
 /// The exponent of a key, when a PUBLICKEYBLOB has room for it.
 pub(super) fn exponent(key: &rsa::PublicKey) -> Option<u32> {
     let bytes = key.e_bytes();

@@ -1,7 +1,8 @@
 use std::fmt;
 
 use rand::TryCryptoRng;
-use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey, EncodePublicKey, LineEnding};
+use rsa::BoxedUint;
+use rsa::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey, LineEnding};
 use rsa::traits::PublicKeyParts;
 use zeroize::Zeroizing;
 
@@ -35,6 +36,12 @@ pub enum KeyError {
     /// A certificate, a public key, another algorithm, or no PEM at all.
     #[error("it is not an RSA private key in PKCS#8 PEM (BEGIN PRIVATE KEY)")]
     NotAKey,
+    /// A public key in another form.
+    #[error("it is not an RSA public key: neither PEM (BEGIN PUBLIC KEY) nor a PUBLICKEYBLOB")]
+    NotAPublicKey,
+    /// Too short or too long.
+    #[error("it has {0} bits; a key has {min} to {max}", min = PublicKey::MIN_BITS, max = PublicKey::MAX_BITS)]
+    Size(usize),
     /// An exponent of more than 32 bits.
     #[error("its public exponent does not fit into a PUBLICKEYBLOB; use 65537")]
     Exponent,
@@ -94,6 +101,40 @@ impl fmt::Debug for PrivateKey {
 }
 
 impl PublicKey {
+    /// The shortest key that is read: what Windows made for its base provider.
+    pub const MIN_BITS: usize = 512;
+    /// The longest.
+    pub const MAX_BITS: usize = 8192;
+
+    /// Reads a PUBLICKEYBLOB (MS-MQQB 2.4.1).
+    pub fn from_blob(bytes: &[u8]) -> Result<Self, KeyError> {
+        let (modulus, exponent) = blob::decode(bytes).ok_or(KeyError::NotAPublicKey)?;
+        if modulus.len() > Self::MAX_BITS / 8 {
+            return Err(KeyError::Size(modulus.len() * 8));
+        }
+        let modulus: Vec<u8> = modulus.iter().rev().copied().collect();
+        let number = |bytes: &[u8]| BoxedUint::from_be_slice(bytes, bytes.len() as u32 * 8);
+        let (Ok(modulus), Ok(exponent)) = (number(&modulus), number(&exponent.to_be_bytes())) else {
+            return Err(KeyError::NotAPublicKey);
+        };
+        let key = rsa::PublicKey::new_with_size_limits(modulus, exponent, Self::MIN_BITS..=Self::MAX_BITS);
+        Self::new(key.map_err(|_| KeyError::NotAPublicKey)?)
+    }
+
+    /// Reads `SubjectPublicKeyInfo` PEM (`BEGIN PUBLIC KEY`).
+    pub fn from_pem(text: &str) -> Result<Self, KeyError> {
+        Self::new(rsa::PublicKey::from_public_key_pem(text.trim()).map_err(|_| KeyError::NotAPublicKey)?)
+    }
+
+    fn new(key: rsa::PublicKey) -> Result<Self, KeyError> {
+        let bits = key.n().bit_width() as usize;
+        if !(Self::MIN_BITS..=Self::MAX_BITS).contains(&bits) {
+            return Err(KeyError::Size(bits));
+        }
+        let exponent = blob::exponent(&key).ok_or(KeyError::Exponent)?;
+        Ok(Self { key, exponent })
+    }
+
     /// Bits of the modulus.
     pub fn bits(&self) -> usize {
         self.key.size() * 8
@@ -129,7 +170,14 @@ mod tests {
         assert!(pem.starts_with("-----BEGIN PRIVATE KEY-----\n"));
         assert_eq!(PrivateKey::from_pem(&pem).unwrap(), key);
         assert_eq!(format!("{key:?} {:?}", key.public()), "PrivateKey(2048 bits) PublicKey(2048 bits)");
-        assert!(key.public().to_pem().unwrap().starts_with("-----BEGIN PUBLIC KEY-----\n"));
+        let public = key.public();
+        assert!(public.to_pem().unwrap().starts_with("-----BEGIN PUBLIC KEY-----\n"));
+        assert_eq!(PublicKey::from_pem(&public.to_pem().unwrap()).unwrap(), *public);
+        assert_eq!(PublicKey::from_blob(&public.to_blob()).unwrap(), *public);
+        for cut in 0..public.to_blob().len() {
+            assert_eq!(PublicKey::from_blob(&public.to_blob()[..cut]), Err(KeyError::NotAPublicKey));
+        }
+        assert_eq!(PublicKey::from_pem(&pem), Err(KeyError::NotAPublicKey));
     }
 
     #[test]

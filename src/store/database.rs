@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,7 +100,30 @@ impl fmt::Display for Place {
     }
 }
 
+/// Which file it is on the machine, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileNumber {
+    device: u64,
+    inode: u64,
+}
+
 impl Place {
+    /// The file that is there.
+    pub(super) fn file(&self) -> Option<FileNumber> {
+        let Self::File(path) = self else { return None };
+        fs::metadata(path).ok().map(|file| FileNumber { device: file.dev(), inode: file.ino() })
+    }
+
+    /// Whether this file is certainly not there any more.
+    pub(super) fn has_lost(&self, opened: FileNumber) -> bool {
+        let Self::File(path) = self else { return false };
+        match fs::metadata(path) {
+            Ok(file) => opened != FileNumber { device: file.dev(), inode: file.ino() },
+            // Another error leaves open where it is.
+            Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        }
+    }
+
     /// What the volume has left, and what of it is kept for removals: a twentieth of it, 256 MiB at the most. `None`
     /// where that can't be known.
     pub(super) fn volume(&self) -> Option<Volume> {
@@ -130,7 +153,7 @@ impl Place {
             let file = open(&unfinished, true).map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(StoreError::InUse(self.to_string())),
+                Err(TryLockError::WouldBlock) => return Err(self.in_use()),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             if !path.try_exists().map_err(failed)? {
@@ -140,6 +163,21 @@ impl Place {
             fs::remove_file(unfinished).map_err(failed)?;
         }
         Ok((self.open_file(open(path, false).map_err(failed)?)?, false))
+    }
+
+    /// Notes which process has the file, for whoever comes second. The lock keeps others out; this only tells them who.
+    pub(super) fn note_owner(&self) {
+        if let Self::File(path) = self {
+            let _ = fs::write(owner(path), format!("{}\n", std::process::id()));
+        }
+    }
+
+    fn in_use(&self) -> StoreError {
+        let noted = match self {
+            Self::File(path) => fs::read_to_string(owner(path)).ok(),
+            Self::Medium(_) => None,
+        };
+        StoreError::InUse { place: self.to_string(), pid: noted.and_then(|text| text.trim().parse().ok()) }
     }
 
     /// Gives a database that was made its name.
@@ -176,7 +214,7 @@ impl Place {
 
     fn refused(&self, error: DatabaseError) -> StoreError {
         match error {
-            DatabaseError::DatabaseAlreadyOpen => StoreError::InUse(self.to_string()),
+            DatabaseError::DatabaseAlreadyOpen => self.in_use(),
             DatabaseError::UpgradeRequired(version) => {
                 self.failed(&format_args!("its file format {version} is not one of this version"))
             }
@@ -196,6 +234,11 @@ fn unfinished(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// `store.pid` beside `store.redb`.
+fn owner(path: &Path) -> PathBuf {
+    path.with_extension("pid")
+}
+
 /// A new file is safe when its directory's entry is.
 fn sync_directory(file: &Path) -> io::Result<()> {
     match file.parent() {
@@ -203,6 +246,12 @@ fn sync_directory(file: &Path) -> io::Result<()> {
         _ => File::open(".")?.sync_all(),
     }
 }
+
+/// What somebody can do whose database is damaged.
+const AFTER_DAMAGE: &str = "Stop mqbridge, look at the disk, and keep a copy of the file. Then restore the state \
+                            directory from a backup, or move this file alone aside: an empty one is made at the next \
+                            start, the identity stays, and senders send again what was not acknowledged; what was \
+                            acknowledged and not forwarded is in the copy only";
 
 /// Why the engine could not do something.
 #[derive(Debug)]
@@ -226,16 +275,22 @@ impl<E: Into<redb::Error>> From<E> for Fault {
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Fault::new(format!("the database engine gave up: {}", text.unwrap_or("it did not say why"))))
+        let text = text.unwrap_or("it did not say why");
+        Err(Fault::new(format!(
+            "the database engine gave up, so that the file is probably damaged: {text}. {AFTER_DAMAGE}"
+        )))
     })
 }
 
 /// The engine's error, in words of ours where its own say too little.
 fn describe(error: impl Into<redb::Error>) -> String {
     match error.into() {
+        redb::Error::Io(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
+            format!("the file is damaged, or no store at all: {error}. {AFTER_DAMAGE}")
+        }
         redb::Error::Io(error) => error.to_string(),
         redb::Error::PreviousIo => "an earlier error of the disk has not been overcome yet".to_owned(),
-        redb::Error::Corrupted(what) => format!("the file is damaged: {what}"),
+        redb::Error::Corrupted(what) => format!("the file is damaged: {what}. {AFTER_DAMAGE}"),
         error => error.to_string(),
     }
 }

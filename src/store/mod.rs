@@ -35,7 +35,7 @@ use std::thread::{self, JoinHandle};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use self::database::{Engine, Place, guarded};
+use self::database::{Engine, FileNumber, Place, guarded};
 use self::depth::Queues;
 use self::line::{Closing, Done, Line, Request};
 use self::reader::Damage;
@@ -240,8 +240,16 @@ pub enum StoreError {
         reserve: u64,
     },
     /// Another process has the state directory.
-    #[error("{0} is in use by another process")]
-    InUse(String),
+    #[error(
+        "{place} is in use by another process{}; one bridge at a time can have a state directory",
+        .pid.map_or_else(String::new, |pid| format!(", pid {pid}"))
+    )]
+    InUse {
+        /// The file.
+        place: String,
+        /// Who has it, when that is known.
+        pid: Option<u32>,
+    },
     /// A message is damaged. It can be removed, and [`Reader::skip`] goes past it.
     #[error("the message at {position} can't be read: {reason}")]
     Unreadable {
@@ -256,6 +264,13 @@ pub enum StoreError {
     /// The disk, or what is on it.
     #[error("the store failed: {0}")]
     Disk(String),
+    /// The file is no longer where it was opened.
+    #[error(
+        "{0} has been deleted, moved or replaced while it was open: nothing more is acknowledged, and what was goes on \
+         being forwarded from the open file. Move the file back to its place; if that can't be done, restart once \
+         nothing waits any more"
+    )]
+    Missing(String),
     /// The writer has stopped.
     #[error("the store is closed")]
     Closed,
@@ -282,7 +297,10 @@ impl Store {
         if is_new {
             place.settle()?;
         }
+        place.note_owner();
         let shared = Arc::new(Shared {
+            opened: place.file(),
+            is_missing: AtomicBool::new(false),
             place,
             line: Line::default(),
             engine: RwLock::new(Some(engine)),
@@ -439,6 +457,16 @@ impl Store {
         self.writer.shared.queues.names()
     }
 
+    /// Whether the file is still where it was opened: what is put into one that nobody will find again would be lost.
+    /// Found out anyway with each message that comes; to be called every ten seconds or so for when none does. The log
+    /// says it once.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`], as long as it is not there.
+    pub fn look_for_file(&self) -> Result<(), StoreError> {
+        self.writer.shared.look_for_file()
+    }
+
     /// Commits since the store was opened.
     pub fn commits(&self) -> u64 {
         self.writer.shared.commits.load(Ordering::Relaxed)
@@ -468,6 +496,10 @@ fn answer<T: Send + 'static>() -> (Done<T>, impl Future<Output = Result<T, Store
 /// What the handles, the readers and the writer's thread have in common.
 struct Shared {
     place: Place,
+    /// The file that was opened; `None` where there is none.
+    opened: Option<FileNumber>,
+    /// That file is not in its place, and the log has said so.
+    is_missing: AtomicBool,
     line: Line,
     /// Absent while it is being opened anew, and after closing. The writer alone changes that.
     engine: RwLock<Option<Engine>>,
@@ -490,6 +522,22 @@ impl Shared {
     fn suspect(&self) {
         self.suspect.store(true, Ordering::Release);
         self.line.nudge();
+    }
+
+    fn look_for_file(&self) -> Result<(), StoreError> {
+        let is_missing = self.opened.is_some_and(|opened| self.place.has_lost(opened));
+        let was_missing = self.is_missing.swap(is_missing, Ordering::AcqRel);
+        if is_missing {
+            let error = StoreError::Missing(self.place.to_string());
+            if !was_missing {
+                tracing::error!(event = "store_missing", reason = %error, "the store's file is gone; senders keep what they have");
+            }
+            return Err(error);
+        }
+        if was_missing {
+            tracing::info!(event = "store_found", place = %self.place, "the store's file is in its place again");
+        }
+        Ok(())
     }
 
     /// Why there is no database.

@@ -151,6 +151,7 @@ impl Writer {
                 self.recover(&mut failures, error);
                 continue;
             }
+            let batch = self.refuse_without_file(batch);
             if batch.is_empty() {
                 continue;
             }
@@ -176,6 +177,18 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// Whoever acknowledges what is put into a file that nobody will find again loses it. Removals from it may go on.
+    fn refuse_without_file(&self, batch: Vec<Request>) -> Vec<Request> {
+        let is_message = |request: &Request| matches!(request, Request::Store { .. });
+        if !batch.iter().any(is_message) {
+            return batch;
+        }
+        let Err(error) = self.shared.look_for_file() else { return batch };
+        let (messages, others) = batch.into_iter().partition(is_message);
+        refuse(messages, &error);
+        others
     }
 
     /// On a full disk a removal may go through that the messages of its batch kept from it, and then makes room. Gives
@@ -275,6 +288,7 @@ impl Writer {
 
     /// Opens the database anew and reads the books from it.
     fn reopen(&mut self) -> Result<(), StoreError> {
+        self.shared.look_for_file()?;
         drop(self.shared.engine.write().unwrap_or_else(PoisonError::into_inner).take());
         let books = &mut self.books;
         let result = guarded(|| {

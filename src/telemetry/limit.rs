@@ -24,6 +24,8 @@ pub(super) struct Limiter {
 pub(super) struct Subject {
     pub(super) event: String,
     pub(super) route: Option<String>,
+    /// Counted apart: what is usual must not crowd out a warning of the same name.
+    pub(super) is_info: bool,
 }
 
 #[derive(Debug)]

@@ -20,7 +20,8 @@
 //! # What is limited
 //! WARN and ERROR lines, by event and route: the first `repeat_limit` in ten seconds are shown, the others counted, and
 //! the count follows as one line with `suppressed` once the ten seconds are over and anything else is logged or
-//! [`LogHandle::settle`] is called. INFO lines are not limited: each is a state change or a summary, and the summary is
+//! [`LogHandle::settle`] is called. So are the INFO lines that any sender can bring about as often as it likes: sessions
+//! that are opened and closed. Other INFO lines are not limited: each is a state change or a summary, and the summary is
 //! what operators watch. Nor are DEBUG lines: whoever asks for every message gets every message.
 //!
 //! # What it costs
@@ -187,9 +188,11 @@ impl Log {
         let now = (self.clock)();
         let mut limiter = self.limiter();
         let due = limiter.take_over(now);
-        let is_limited = line.level <= Level::WARN;
+        let is_info = line.level == Level::INFO;
+        let is_limited = line.level <= Level::WARN || (is_info && AT_WILL.contains(&line.event.as_str()));
         let is_shown = !is_limited || {
-            let subject = Subject { event: line.event.clone(), route: line.text("route").map(str::to_owned) };
+            let route = line.text("route").map(str::to_owned);
+            let subject = Subject { event: line.event.clone(), route, is_info };
             limiter.admit(now, line.level, subject)
         };
         drop(limiter);
@@ -232,6 +235,9 @@ impl Log {
         self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// INFO lines that a sender can bring about as often as it likes.
+const AT_WILL: [&str; 2] = ["session_opened", "session_closed"];
 
 /// Whether a line has a stable name, which those of libraries don't.
 fn is_ours(metadata: &Metadata<'_>) -> bool {

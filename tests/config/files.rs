@@ -14,7 +14,7 @@ fn all_files_are_checked_at_once() {
             .with("routes/a.toml", "[from\nqueue = 1\n")
             .with("routes/b.toml", "[from]\nqueue = 1\n[to]\nconnector = \"rabit\"\nexchange = \"\"\n")
             .with("routes/c d.toml", ROUTE)
-            .with("routes/notes.txt", "not a route")
+            .with("routes/notes.txt", "not a route, and said to be none")
             .with("routes/.hidden.toml", "not a route");
     assert_eq!(
         files.problems(),
@@ -32,6 +32,7 @@ fn all_files_are_checked_at_once() {
             "routes/b.toml:4: to.connector: there is no connector \"rabit\"; did you mean \"rabbit\"?",
             "routes/c d.toml: \"c d\" can't be the name of a route: it has letters, digits, \"-\" and \"_\" only, and at most 64 \
          of them",
+            "routes: warning: no routes, and not read: \"notes.txt\"; a route is a file NAME.toml",
         ]
     );
 }
@@ -64,6 +65,29 @@ fn files_that_are_no_configuration_are_named() {
     assert_eq!(files.problems(), ["mqbridge.toml: does not exist"]);
     fs::create_dir(&path).unwrap();
     assert_eq!(files.problems(), ["mqbridge.toml: is a directory"]);
+}
+
+#[test]
+fn what_looks_like_a_route_and_is_none_is_named_once() {
+    let files = Files::new(MAIN)
+        .with("routes/orders.toml", ROUTE)
+        .with("routes/orders.toml.bak", ROUTE)
+        .with("routes/PRICES.TOML", ROUTE)
+        .with("routes/.orders.toml.swp", "");
+    fs::create_dir(files.dir.path().join("routes/old.toml")).unwrap();
+    assert_eq!(
+        files.problems(),
+        [
+            "routes: warning: no routes, and not read: \"PRICES.TOML\", \"old.toml\", \"orders.toml.bak\"; a route is a file \
+          NAME.toml"
+        ]
+    );
+    assert_eq!(files.load().unwrap().routes.len(), 1);
+    let files =
+        ["a", "b", "c", "d", "e", "f", "g"].iter().fold(files, |files, name| files.with(&format!("routes/{name}"), ""));
+    let lines = files.problems();
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].contains("\"a\", \"b\", \"c\", \"d\" and 5 more"), "{lines:?}");
 }
 
 #[test]

@@ -156,6 +156,24 @@ fn two_thousand_silent_connections_keep_nobody_out() {
 }
 
 #[test]
+fn connections_stay_within_the_limit_of_open_files() {
+    let site = site("");
+    let bridge = Bridge::start_with_open_files(&site.config(), 256);
+    let warned = bridge.wait_for(|line| line["event"] == "sessions_limited");
+    assert_eq!((&warned["limit"], &warned["max_sessions"]), (&256.into(), &1024.into()));
+    assert!(warned["message"].as_str().unwrap().contains("LimitNOFILE="), "{warned}");
+    let silent: Vec<_> = (0..400).map(|_| std::net::TcpStream::connect(bridge.address).unwrap()).collect();
+    let sessions: Vec<_> = (0..100).map(|_| Raw::open(bridge.address)).collect();
+    let mut message = message("orders", 1);
+    // The last of them still finds an open file for everything that a message needs.
+    message.properties.body = vec![1; 100_000].into();
+    deliver(bridge.address, &[message]);
+    assert_eq!(bridge.log().iter().filter(|line| line["event"] == "accept_failed").count(), 0);
+    drop((silent, sessions));
+    assert!(bridge.stop().success());
+}
+
+#[test]
 fn more_sessions_than_allowed_are_refused_and_places_become_free_again() {
     let site = site("max_sessions = 2");
     let bridge = site.start();

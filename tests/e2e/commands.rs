@@ -101,6 +101,30 @@ fn send_decode_and_status_work_together() {
     assert!(errors.contains("no bridge answers"), "{errors}");
 }
 
+#[test]
+fn a_state_directory_that_vanishes_is_noticed_and_nothing_more_is_acknowledged() {
+    let uri = SharedBroker::uri().unwrap();
+    let site = Site::new(&uri, "", &[("orders", &route("orders", &unique("vanished"), "x", "", ""))]);
+    let bridge = site.start();
+    deliver(bridge.address, &[message("orders", 1)]);
+    let (state, elsewhere) = (site.path().join("state"), site.path().join("elsewhere"));
+    std::fs::rename(&state, &elsewhere).unwrap();
+    // Nobody sends: it is noticed all the same.
+    let line = bridge.wait_for(|line| line["event"] == "store_missing");
+    assert_eq!(line["level"], "error");
+    runtime().block_on(async {
+        let mut dialed = crate::sender::connect(bridge.address).await.unwrap();
+        let packet = crate::sender::encoded(&message("orders", 2));
+        let (acknowledged, _) = crate::sender::send_all(&mut dialed, &[(packet, true)]).await.unwrap_err();
+        assert_eq!(acknowledged, 0);
+    });
+    std::fs::rename(&elsewhere, &state).unwrap();
+    deliver(bridge.address, &[message("orders", 2)]);
+    bridge.wait_for(|line| line["event"] == "store_found");
+    assert_eq!(bridge.log().iter().filter(|line| line["event"] == "store_missing").count(), 1, "once");
+    assert!(bridge.stop().success());
+}
+
 fn http(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();

@@ -101,8 +101,19 @@ struct Log {
 
 impl Bridge {
     pub(crate) fn start(config: &Path) -> Self {
-        let mut child =
-            mqbridge(&["run", "--config", config.to_str().unwrap()]).stderr(Stdio::piped()).spawn().unwrap();
+        Self::follow(mqbridge(&["run", "--config", config.to_str().unwrap()]))
+    }
+
+    /// As [`Bridge::start`], with no more open files than that.
+    pub(crate) fn start_with_open_files(config: &Path, limit: u32) -> Self {
+        let mut command = Command::new("sh");
+        let run = format!("ulimit -n {limit} && exec \"$0\" run --config \"$1\"");
+        command.args(["-c", &run, env!("CARGO_BIN_EXE_mqbridge")]).arg(config).stdin(Stdio::null());
+        Self::follow(command)
+    }
+
+    fn follow(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Log::default());
         let stderr = child.stderr.take().unwrap();
         let follower = Arc::clone(&log);

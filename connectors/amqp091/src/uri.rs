@@ -41,7 +41,7 @@ pub enum UriError {
     #[error("the port {0:?} is not a number from 1 to 65535")]
     Port(String),
     /// A percent sign that is not followed by two hexadecimal digits, or bytes that are not UTF-8.
-    #[error("the {0} is not properly percent-encoded")]
+    #[error("the {0} is not properly percent-encoded: a \"%\" in it is written %25, \"@\" %40, \"/\" %2F, \"?\" %3F")]
     Encoding(&'static str),
     /// A path of several parts.
     #[error("the path is the name of the virtual host: write a slash in it as %2f")]

@@ -116,7 +116,8 @@ fn routing_key(message: &UserMessage, route: &RouteEntry, label: Option<&str>) -
         QueuePath::System(_) => "",
     };
     let key = route.config.to.routing_key.render(|placeholder| match placeholder {
-        Placeholder::Label => label.unwrap_or_default().to_owned(),
+        // Names of AMQP hold no NUL, which a label may.
+        Placeholder::Label => label.and_then(|label| label.split('\0').next()).unwrap_or_default().to_owned(),
         Placeholder::Queue => queue.to_owned(),
         Placeholder::Class => message.properties.class.0.to_string(),
         Placeholder::AppSpecific => message.properties.app_specific.to_string(),

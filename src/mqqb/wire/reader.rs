@@ -99,16 +99,29 @@ impl<'a> Reader<'a> {
         size_field: &'static str,
         field: &'static str,
     ) -> Result<WideText, Malformed> {
-        let size = self.check(size, size_field)?;
-        let odd = Malformed { field: size_field, reason: Reason::OddLength(size) };
-        let (units, []) = self.rest().get(..size).unwrap_or_default().as_chunks() else {
-            return Err(odd);
-        };
-        let nul = units.iter().position(|unit| *unit == [0, 0]).ok_or(Malformed { field, reason: Reason::NoNul })?;
-        if nul + 1 != units.len() {
+        let text = self.loose_text(size, size_field, field)?;
+        if text.as_wire().as_chunks().0.contains(&[0, 0]) {
             return Err(Malformed::because(field, "a NUL before its end"));
         }
-        let text = WideText::from_wire(self.packet.slice(self.at..self.at + nul * 2)).ok_or(odd)?;
+        Ok(text)
+    }
+
+    /// A wide text of `size` bytes with the NUL that ends it, and any number of NULs before.
+    pub(super) fn loose_text(
+        &mut self,
+        size: u64,
+        size_field: &'static str,
+        field: &'static str,
+    ) -> Result<WideText, Malformed> {
+        let size = self.check(size, size_field)?;
+        let odd = Malformed { field: size_field, reason: Reason::OddLength(size) };
+        let (units, []) = self.rest().get(..size).unwrap_or_default().as_chunks::<2>() else {
+            return Err(odd);
+        };
+        let Some(([0, 0], before)) = units.split_last() else {
+            return Err(Malformed { field, reason: Reason::NoNul });
+        };
+        let text = WideText::from_wire(self.packet.slice(self.at..self.at + before.len() * 2)).ok_or(odd)?;
         self.at += size;
         Ok(text)
     }

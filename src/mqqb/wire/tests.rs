@@ -119,12 +119,21 @@ mod decoding {
     }
 
     #[test]
-    fn texts_end_at_their_only_nul() {
+    fn texts_end_with_a_nul_and_names_at_their_only_one() {
         let message = message();
         let packet = message.to_packet().unwrap();
         let label = frame_part(&message, "MessagePropertiesHeader") + MessageProperties::FIXED_SIZE;
         assert_eq!(packet[label..label + 2], *b"l\0");
-        assert_eq!(complaint(&packet, &[(label, &[0, 0])]), "MessagePropertiesHeader.Label");
+        let mut named = message.clone();
+        named.user.destination = direct(r"OS:host\q");
+        let name = frame_part(&named, "UserHeader") + 50;
+        assert_eq!(complaint(&named.to_packet().unwrap(), &[(name, &[0, 0])]), "UserHeader.DestinationQueue");
+        // A label that goes on after a NUL harms nobody, and is kept as it is.
+        let mut odd = packet.to_vec();
+        odd[label + 2..label + 4].fill(0);
+        let Packet::User(read) = decode(odd.clone()).unwrap() else { panic!("a user message") };
+        assert_eq!(read.properties.label, Some(WideText::from_text("l\0bel")));
+        assert_eq!(read.to_packet().unwrap(), odd);
         assert_eq!(complaint(&packet, &[(label + 10, b"x\0")]), "MessagePropertiesHeader.Label");
     }
 

@@ -25,7 +25,9 @@ pub struct MessageProperties {
     pub hash_algorithm: u32,
     /// `EncryptionAlgorithm`: looked at only when the body is encrypted.
     pub encryption_algorithm: u32,
-    /// `Label`, up to 249 characters. `None` is a `LabelLength` of 0, `Some` of the empty text a `LabelLength` of 1.
+    /// `Label`, up to 249 characters. `None` is a `LabelLength` of 0, `Some` of the empty text a `LabelLength` of 1. A
+    /// NUL within it is kept, although the grammar has none: it breaks nothing, and a session that is closed for it gets
+    /// the same message again for ever.
     pub label: Option<WideText>,
     /// `ExtensionData`.
     pub extension: Bytes,
@@ -112,7 +114,7 @@ impl MessageProperties {
         let label = match label_length {
             0 => None,
             1..=MAX_LABEL_LENGTH => {
-                Some(reader.text(label_length * 2, LABEL_LENGTH, "MessagePropertiesHeader.Label")?)
+                Some(reader.loose_text(label_length * 2, LABEL_LENGTH, "MessagePropertiesHeader.Label")?)
             }
             _ => return Err(Malformed::size(LABEL_LENGTH, label_length, 0, MAX_LABEL_LENGTH)),
         };
