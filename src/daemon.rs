@@ -1,6 +1,7 @@
 //! `mqbridge run`: everything that a process needs around a bridge.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use crate::admin::health::Health;
 use crate::admin::socket::{ControlSocket, SocketError};
 use crate::bridge::{Bridge, Parts, StartError};
 use crate::cli::VERSION;
-use crate::config::{Config, ConnectorConfig};
+use crate::config::{Config, ConnectorConfig, DirectoryConfig, Problems};
+use crate::directory::Directory;
+use crate::directory::file::FileDirectory;
 use crate::identity::{Identity, IdentityError};
 use crate::net::{Clock, ListenError, Places, StopSwitch};
 use crate::store::{Store, StoreError, StoreOptions};
@@ -38,6 +41,9 @@ pub enum DaemonError {
     /// The control socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// The directory.
+    #[error("the directory can't be read:\n{0}")]
+    Directory(Problems),
     /// A connector.
     #[error("connector {name}: {why}")]
     Connector {
@@ -123,6 +129,10 @@ async fn serve(
         connectors.insert(name.clone(), made);
     }
 
+    let directory = match &config.directory {
+        Some(DirectoryConfig::File(path)) => Some(open_directory(path)?),
+        None => None,
+    };
     let health = match config.http {
         Some(address) => Some(Health::bind(address).await?),
         None => None,
@@ -130,7 +140,8 @@ async fn serve(
     let control = ControlSocket::bind(&config.admin.socket)?;
     let (stopped, stop) = StopSwitch::new();
     let clock = Clock::start();
-    let parts = Parts { config, guid: identity.guid, store, connectors, places, clock, chance: rand::random::<f64> };
+    let parts =
+        Parts { config, guid: identity.guid, store, connectors, directory, places, clock, chance: rand::random::<f64> };
     let mut bridge = Bridge::start(parts).await?;
     let view = bridge.view();
     let mut around = tokio::task::JoinSet::new();
@@ -158,6 +169,15 @@ async fn serve(
     let last_answers = async { while around.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(1), last_answers).await;
     Ok(result?)
+}
+
+fn open_directory(path: &Path) -> Result<Arc<dyn Directory>, DaemonError> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let (directory, problems) = FileDirectory::open(path, &environment).map_err(DaemonError::Directory)?;
+    for warning in problems.warnings() {
+        tracing::warn!(event = "config_warning", reason = %warning, "the directory may not mean what it says");
+    }
+    Ok(Arc::new(directory))
 }
 
 /// Shows counts of suppressed lines when nothing else is logged.

@@ -72,6 +72,7 @@ impl Site {
             store: self.store(),
             connectors: BTreeMap::from([("memory".to_owned(), connector)]),
             places: Places::new(1024),
+            directory: None,
             clock: Clock::start(),
             chance: || 0.0,
         };

@@ -10,11 +10,12 @@ use super::admission::ACKS;
 use super::awaited::Awaited;
 use super::forward::Forwarder;
 use super::intake::{ReturnEntry, RouteIntake};
-use super::outgoing::{Outgoing, OutgoingParts};
+use super::outgoing::{Locator, Outgoing, OutgoingParts};
 use super::summary::Summary;
 use super::view::{DEAD_LETTERS, View, ViewParts};
 use super::{Admission, Desk, Ordinals, OwnNames, OwnQueues, ReplyAddresses, RouteTable, RouteTableError, StateBoard};
-use crate::config::{Config, QueueManagerConfig};
+use crate::config::{Config, Destination, QueueManagerConfig, ReturnRoute};
+use crate::directory::Directory;
 use crate::mqqb::session::SessionSettings;
 use crate::mqqb::wire::{DirectName, FormatName, Guid, MAX_PACKET_SIZE, Protocol, QueuePath};
 use crate::net::{
@@ -36,6 +37,8 @@ pub struct Parts {
     pub connectors: BTreeMap<String, Arc<dyn Connector>>,
     /// How many connections there may be.
     pub places: Places,
+    /// Who is who, when that is looked up anywhere.
+    pub directory: Option<Arc<dyn Directory>>,
     /// Time.
     pub clock: Clock,
     /// A number from 0 to 1, for waits that must not come in step.
@@ -105,9 +108,10 @@ impl Ground {
 impl Bridge {
     /// Opens the ports and sets everything going.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, guid, store, connectors, places, clock, chance } = parts;
+        let Parts { config, guid, store, connectors, places, directory, clock, chance } = parts;
         let manager = &config.queue_manager;
-        let replies = Arc::new(ReplyAddresses::new(&config.return_routes, |_| Vec::new()));
+        let locator = Locator::new(directory);
+        let replies = Arc::new(reply_addresses(&config.return_routes, &locator).await);
         let own_queues = Arc::new(OwnQueues::new(&manager.name, &config.routes));
         let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store, &replies)?;
         let ordinals = Ordinals::new(guid, store.clone()).await?;
@@ -133,6 +137,7 @@ impl Bridge {
         let settings = link_settings(manager, guid);
         let outgoing = Outgoing::open(OutgoingParts {
             store: ground.store.clone(),
+            locator,
             lanes: lanes(manager, clock, &reception, &sessions, &switches.hang_up.1, guid),
             clock,
             dead_letters,
@@ -380,6 +385,24 @@ fn forwarders(
         forwarders.spawn(forwarder.run(drain.clone(), patience));
     }
     Ok(forwarders)
+}
+
+/// Which foreign address leads to which queue, by all its names.
+async fn reply_addresses(routes: &[ReturnRoute], locator: &Locator) -> ReplyAddresses {
+    let mut spellings = BTreeMap::new();
+    for route in routes {
+        let Destination::Fixed(name) = &route.to.queue else { continue };
+        match locator.spellings(name).await {
+            Ok(names) => {
+                spellings.insert(name.to_string(), names);
+            }
+            Err(error) => tracing::warn!(
+                event = "directory_unavailable", route = %route.name, reason = %error,
+                "replies are recognised by the name in the route only"
+            ),
+        }
+    }
+    ReplyAddresses::new(routes, |name| spellings.get(&name.to_string()).cloned().unwrap_or_default())
 }
 
 /// Where acknowledgments for what is sent from here are to come.

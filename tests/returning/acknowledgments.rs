@@ -61,6 +61,7 @@ async fn site(process: &str, from: &str) -> (Machine, Site, Running) {
     let mut machine = Machine::new("admin");
     machine.switch_on().await;
     let site = Site::new(process, &[("in", inward("orders", "orders", from))]);
+    site.know(&[&machine]);
     let running = site.start().await;
     (machine, site, running)
 }
@@ -155,6 +156,7 @@ async fn acknowledgments_for_what_was_sent_are_taken() {
             routes.push(("acks", inward("acks", "acks", "")));
         }
         let site = Site::new("", &routes);
+        site.know(&[&machine]);
         let bridge = site.start().await;
         site.system.put("out", incoming("question"));
         let sent = machine.wait_for(1).await.remove(0);
@@ -179,6 +181,7 @@ async fn acknowledgments_for_what_was_sent_are_taken() {
 async fn an_acknowledgment_that_can_t_be_delivered_waits() {
     let mut machine = Machine::new("late");
     let site = Site::new("", &[("in", inward("orders", "orders", ""))]);
+    site.know(&[&machine]);
     let bridge = site.start().await;
     send(bridge.address, &[asking(&machine.queue("acks"), r"OS:bridge01\private$\orders", 1)]).await;
     eventually("two acknowledgments wait", || {

@@ -4,13 +4,11 @@
 use std::time::Duration;
 
 use connector_api::Incoming;
-use mqbridge::mqqb::session::SessionSettings;
 use mqbridge::mqqb::wire::{Guid, UserMessage};
-use mqbridge::net::{Clock, dial};
 
 use super::machine::Machine;
 use super::site::{Site, incoming, route};
-use super::{PATIENCE, body, eventually};
+use super::{body, eventually};
 
 /// The bodies in the order in which they came first.
 fn first_arrivals(messages: &[UserMessage]) -> Vec<u32> {
@@ -27,6 +25,7 @@ async fn order_is_kept_through_sessions_that_break_in_the_middle() {
     let mut machine = Machine::new("breaking");
     machine.switch_on().await;
     let site = Site::new("", &[("back", route(&machine.queue("q"), "", ""))]);
+    site.know(&[&machine]);
     let bridge = site.start().await;
     for message in numbered(0..500) {
         site.system.put("out", message);
@@ -55,6 +54,7 @@ async fn a_bridge_that_is_killed_loses_nothing_and_sends_nothing_twice_that_was_
     let mut machine = Machine::new("kills");
     machine.switch_on().await;
     let site = Site::new("", &[("back", route(&machine.queue("q"), "", ""))]);
+    site.know(&[&machine]);
     for message in numbered(0..400) {
         site.system.put("out", message);
     }
@@ -82,6 +82,7 @@ async fn an_identifier_that_an_application_uses_twice_loses_nothing() {
     let mut machine = Machine::new("twice");
     machine.switch_on().await;
     let site = Site::new("", &[("back", route(&machine.queue("q"), "", ""))]);
+    site.know(&[&machine]);
     let bridge = site.start().await;
     let constant = |body| Incoming { message_id: Some("constant".to_owned()), ..incoming(body) };
     site.system.put("out", constant("1"));
@@ -99,6 +100,7 @@ async fn an_identifier_that_an_application_uses_twice_loses_nothing() {
 async fn deliveries_are_settled_while_the_destination_is_away() {
     let mut machine = Machine::new("away");
     let site = Site::new("", &[("back", route(&machine.queue("q"), "settle_after = \"1s\"\nprefetch = 10", ""))]);
+    site.know(&[&machine]);
     let bridge = site.start().await;
     for message in numbered(0..30) {
         site.system.put("out", message);
@@ -124,6 +126,7 @@ async fn deliveries_are_settled_while_the_destination_is_away() {
 async fn a_full_queue_stops_consumption_and_an_emptied_one_resumes_it() {
     let mut machine = Machine::new("full");
     let site = Site::new("", &[("back", route(&machine.queue("q"), "settle_after = \"1s\"", "quota = \"1 MiB\""))]);
+    site.know(&[&machine]);
     let bridge = site.start().await;
     let filler = "x".repeat(100_000);
     for number in 0..30 {
@@ -148,6 +151,7 @@ async fn what_expires_on_the_way_becomes_a_dead_letter_when_the_route_says_so() 
         let machine = Machine::new("expiring");
         let to = format!("dead_letter = {dead_letter}\ntime_to_reach_queue = \"1s\"");
         let site = Site::new("", &[("back", route(&machine.queue("q"), "settle_after = \"10m\"", &to))]);
+        site.know(&[&machine]);
         let bridge = site.start().await;
         site.system.put("out", incoming("1"));
         eventually("it waits", || bridge.report().outgoing.first().filter(|queue| queue.queue_messages == 1).map(drop))
@@ -169,8 +173,9 @@ async fn what_expires_on_the_way_becomes_a_dead_letter_when_the_route_says_so() 
 async fn machines_that_misbehave_are_waited_for() {
     let mut machine = Machine::new("misbehaving");
     let site = Site::new("handshake_timeout = \"1s\"", &[("back", route(&machine.queue("q"), "", ""))]);
+    site.know(&[&machine]);
     let bridge = site.start().await;
-    let mute = tokio::net::TcpListener::bind((machine.address, 1801)).await.unwrap();
+    let mute = tokio::net::TcpListener::bind(machine.address).await.unwrap();
     site.system.put("out", incoming("0"));
     let (connection, _) = mute.accept().await.unwrap();
     let reason =
@@ -196,20 +201,42 @@ async fn machines_that_misbehave_are_waited_for() {
 /// A private queue is named by its machine's identifier. The machine is found when it has opened a session itself.
 #[tokio::test]
 async fn a_session_that_the_other_side_opened_is_used() {
-    let machine = Guid::from_random([7; 16]);
-    let site = Site::new("", &[("back", route(&format!("PRIVATE={machine}\\0000000a"), "", ""))]);
+    let machine = Machine::new("calling");
+    let site = Site::new("", &[("back", route(&format!("PRIVATE={}\\0000000a", machine.guid), "", ""))]);
     let bridge = site.start().await;
     site.system.put("out", incoming("1"));
     let reason =
         eventually("the queue is failing", || bridge.report().outgoing.first().and_then(|queue| queue.reason.clone()))
             .await;
-    assert!(reason.contains(&machine.to_string()), "{reason}");
-    let settings = SessionSettings::new(machine);
-    let mut dialed = dial(Clock::start(), &[bridge.address], Guid::NULL, settings, PATIENCE).await.unwrap();
-    // This end of the session ignores messages: they stay where they are, and were sent.
-    let listening = tokio::time::timeout(Duration::from_secs(3), dialed.acknowledged());
-    assert!(listening.await.is_err());
-    assert_eq!(bridge.report().outgoing[0].state, "waiting");
-    dialed.close().await;
+    assert!(reason.contains(&machine.guid.to_string()), "{reason}");
+    let _session = machine.call(bridge.address).await;
+    let message = machine.wait_for(1).await.remove(0);
+    assert_eq!(message.user.queue_manager_address, machine.guid);
+    eventually("it has left", || (bridge.report().outgoing[0].queue_messages == 0).then_some(())).await;
+    assert!(bridge.report().sessions.iter().all(|session| session.role == "acceptor"));
+    bridge.bridge.stop().await.unwrap();
+}
+
+/// Names by numbers are found in the directory; several destinations on one machine share a session.
+#[tokio::test]
+async fn the_directory_says_where_numbered_queues_are() {
+    let mut machine = Machine::new("numbered");
+    machine.switch_on().await;
+    let site = Site::new("", &[("back", route("{reply_to}", "", ""))]);
+    site.know(&[&machine]);
+    let public = Guid::from_random([0xAB; 16]);
+    site.know_queue(&machine, "orders", public);
+    let bridge = site.start().await;
+    for name in [format!("PRIVATE={}\\0000000a", machine.guid), format!("PUBLIC={public}"), machine.queue("direct")] {
+        site.system.put("out", Incoming { reply_to: Some(name), ..incoming("1") });
+    }
+    let mut messages = machine.wait_for(3).await;
+    messages.sort_by_key(|message| message.id().ordinal);
+    let machines: Vec<_> = messages.iter().map(|message| message.user.queue_manager_address).collect();
+    assert_eq!(machines, [machine.guid, machine.guid, Guid::NULL]);
+    eventually("all have left", || {
+        bridge.report().outgoing.iter().all(|queue| queue.queue_messages == 0).then_some(())
+    })
+    .await;
     bridge.bridge.stop().await.unwrap();
 }

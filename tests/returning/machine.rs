@@ -1,7 +1,7 @@
 //! Another queue manager: takes what is sent to it, as its script says.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,19 +9,17 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use mqbridge::mqqb::session::SessionSettings;
 use mqbridge::mqqb::wire::{Guid, UserMessage};
-use mqbridge::net::{Arrival, Clock, Intake, LinkSettings, Listener, Reception, Sessions, StopSwitch, Verdict};
+use mqbridge::net::{
+    Arrival, Clock, Intake, Lanes, LanesParts, LinkSettings, Listener, Located, Places, Reception, RetrySchedule,
+    Sessions, StopSwitch, Verdict,
+};
 use tokio::task::JoinHandle;
-
-/// A loopback address that no other test has: every MSMQ machine listens on port 1801.
-pub(crate) fn own_address() -> Ipv4Addr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let pid = std::process::id();
-    Ipv4Addr::new(127, 64 + (pid >> 8 & 0x3F) as u8, (pid & 0xFF) as u8, NEXT.fetch_add(1, Ordering::Relaxed))
-}
 
 /// A machine that can be switched on and off.
 pub(crate) struct Machine {
-    pub(crate) address: Ipv4Addr,
+    pub(crate) name: String,
+    /// The directory knows it: only there a machine has another port than 1801.
+    pub(crate) address: SocketAddr,
     pub(crate) guid: Guid,
     pub(crate) inbox: Arc<Inbox>,
     running: Option<(StopSwitch, JoinHandle<()>)>,
@@ -40,7 +38,10 @@ pub(crate) struct Inbox {
 impl Machine {
     pub(crate) fn new(name: &str) -> Self {
         let guid = Guid::derived(Guid::NULL, name);
-        Self { address: own_address(), guid, inbox: Arc::default(), running: None }
+        // A port that is free now, and that the system gives to nobody soon.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Self { name: name.to_owned(), address, guid, inbox: Arc::default(), running: None }
     }
 
     pub(crate) async fn switch_on(&mut self) {
@@ -48,10 +49,10 @@ impl Machine {
         let mut session = SessionSettings::new(self.guid);
         session.window = 64;
         let settings = LinkSettings { session, max_packet: 4 << 20, slow_sender_timeout: Duration::from_secs(60) };
-        let listener = Listener::bind(SocketAddr::from((self.address, 1801))).await.unwrap();
+        let listener = Listener::bind(self.address).await.unwrap();
         let (switch, stop) = StopSwitch::new();
         let reception: Arc<dyn Reception> = Arc::new(Desk(Arc::clone(&self.inbox)));
-        let task = tokio::spawn(listener.run(clock, settings, reception, Sessions::new(100), stop));
+        let task = tokio::spawn(listener.run(clock, settings, reception, Sessions::new(Places::new(100)), stop));
         self.running = Some((switch, task));
     }
 
@@ -64,8 +65,27 @@ impl Machine {
         }
     }
 
+    /// Opens a session with the bridge, and takes what comes on it.
+    pub(crate) async fn call(&self, bridge: SocketAddr) -> (Lanes, StopSwitch) {
+        let clock = Clock::start();
+        let session = SessionSettings::new(self.guid);
+        let (switch, stop) = StopSwitch::new();
+        let seconds = Duration::from_secs;
+        let lanes = Lanes::new(LanesParts {
+            clock,
+            settings: LinkSettings { session, max_packet: 4 << 20, slow_sender_timeout: seconds(60) },
+            reception: Arc::new(Desk(Arc::clone(&self.inbox))),
+            sessions: Sessions::new(Places::new(100)),
+            schedule: RetrySchedule { first: seconds(1), longest: seconds(1), connect: seconds(5) },
+            stop,
+        });
+        let located = Located { addresses: vec![bridge], server: Guid::NULL };
+        lanes.open("bridge", Guid::NULL, || std::future::ready(Ok(located))).await.unwrap();
+        (lanes, switch)
+    }
+
     pub(crate) fn queue(&self, name: &str) -> String {
-        format!(r"DIRECT=TCP:{}\private$\{name}", self.address)
+        format!(r"DIRECT=OS:{}\private$\{name}", self.name)
     }
 
     pub(crate) async fn wait_for(&self, count: usize) -> Vec<UserMessage> {

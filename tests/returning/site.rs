@@ -10,9 +10,13 @@ use bytes::Bytes;
 use connector_api::memory::MemorySystem;
 use connector_api::{Address, Connector, Incoming};
 use mqbridge::bridge::{Bridge, Parts, StatusReport};
+use mqbridge::directory::Directory;
+use mqbridge::directory::file::FileDirectory;
 use mqbridge::mqqb::wire::Guid;
 use mqbridge::net::Clock;
 use mqbridge::store::{Store, StoreOptions};
+
+use super::machine::Machine;
 
 pub(crate) struct Site {
     directory: tempfile::TempDir,
@@ -44,6 +48,31 @@ impl Site {
         Self { directory, system, guid: Guid::from_random([1; 16]) }
     }
 
+    /// Puts machines into the directory, by their names.
+    pub(crate) fn know(&self, machines: &[&Machine]) {
+        let path = self.path().join("directory.toml");
+        let mut text = std::fs::read_to_string(&path).unwrap_or_default();
+        for machine in machines {
+            text.push_str(&format!(
+                "[[machine]]\nguid = \"{}\"\nname = \"{}\"\naddresses = [\"{}\"]\n",
+                machine.guid, machine.name, machine.address
+            ));
+        }
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn know_queue(&self, machine: &Machine, name: &str, guid: Guid) {
+        let path = self.path().join("directory.toml");
+        let mut text = std::fs::read_to_string(&path).unwrap_or_default();
+        text.push_str(&format!("[[queue]]\npath = '{}\\{name}'\nguid = \"{guid}\"\n", machine.name));
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn directory(&self) -> Option<Arc<dyn Directory>> {
+        let path = self.path().join("directory.toml");
+        path.exists().then(|| Arc::new(FileDirectory::open(&path, &|_| None).unwrap().0) as Arc<dyn Directory>)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -56,7 +85,9 @@ impl Site {
             config,
             guid: self.guid,
             store: Store::open(&self.path().join("store.redb"), options).unwrap(),
+            places: mqbridge::net::Places::new(100),
             connectors: BTreeMap::from([("memory".to_owned(), connector)]),
+            directory: self.directory(),
             clock: Clock::start(),
             chance: || 0.0,
         };

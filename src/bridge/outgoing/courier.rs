@@ -3,13 +3,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::destination::{known_machine, locate, machine_key};
+use super::destination::{known_machine, machine_key};
 use super::expiry::{Sweeps, deadline};
 use super::{NO_CALLED_ADDRESS, Outgoing, OutgoingQueue};
 use crate::bridge::removals::Removals;
-use crate::mqqb::wire::{Frame, MessageClass, MessageId, UserHeader, UserMessage};
+use crate::mqqb::wire::{Frame, MessageClass, MessageId, QueueField, UserHeader, UserMessage};
 use crate::net::{Consignment, Lane, Unreachable};
 use crate::store::{Position, Reader, SetAside, StoreError, StoredMessage};
 
@@ -104,7 +105,7 @@ impl Courier {
             self.queue.state.waits();
             let name = self.queue.name.clone();
             let opened = tokio::select! {
-                opened = shared.lanes.open(&self.key, known_machine(&name), || locate(name.clone())) => opened,
+                opened = shared.lanes.open(&self.key, known_machine(&name), || shared.locator.locate(name.clone())) => opened,
                 () = stop.requested() => break,
             };
             match opened {
@@ -166,7 +167,7 @@ impl Courier {
                     () = stop.requested() => {}
                 }
             }
-            let next = if room { self.consignment(&flight, &acknowledged) } else { None };
+            let next = if room { self.consignment(&flight, &acknowledged, lane) } else { None };
             let next = match next {
                 Some(Ok(consignment)) => Some(consignment),
                 Some(Err(class)) => {
@@ -183,19 +184,19 @@ impl Courier {
                 Some(token) = acknowledgments.recv() => {
                     self.on_acknowledged(token, &mut acknowledgments, &mut flight, lane).await;
                 }
-                gone = self.removals.next() => self.gone(&gone),
-                sent = hand_over(lane, next) => {
-                    // What could not be handed over met the end of the session, which is seen next.
-                    if let Some(stored) = if sent { self.pending.pop_front() } else { None } {
-                        flight.push(Ticket { position: stored.position, id, size });
-                    }
-                }
                 () = lane.closed() => {
                     while let Ok(token) = acknowledgments.try_recv() {
                         self.on_acknowledged(token, &mut acknowledgments, &mut flight, lane).await;
                     }
                     let harm = !flight.tickets.is_empty() || !self.pending.is_empty();
                     return if harm { End::Failed(lane.reason()) } else { End::Over };
+                }
+                gone = self.removals.next() => self.gone(&gone),
+                sent = hand_over(lane, next) => {
+                    // What could not be handed over met the end of the session, which is seen next.
+                    if let Some(stored) = if sent { self.pending.pop_front() } else { None } {
+                        flight.push(Ticket { position: stored.position, id, size });
+                    }
                 }
                 () = self.reader.wait(), if room && is_drained => {}
                 () = stop.requested() => {
@@ -214,6 +215,7 @@ impl Courier {
         &self,
         flight: &InFlight,
         acknowledged: &mpsc::UnboundedSender<u64>,
+        lane: &Lane,
     ) -> Option<Result<(Consignment, MessageId), Unsent>> {
         let stored = self.pending.front()?;
         let message = match decode(stored) {
@@ -225,9 +227,15 @@ impl Courier {
             return Some(Err(Unsent::expired(message)));
         }
         let id = message.id();
+        let packet = match addressed(&stored.frame, &message, lane) {
+            Ok(packet) => packet,
+            Err(reason) => {
+                return Some(Err(Unsent { class: MessageClass::NACK_DELETED, reason, message: Some(message) }));
+            }
+        };
         let consignment = Consignment {
             token: flight.next_token,
-            packet: stored.frame.clone(),
+            packet,
             recoverable: message.is_recoverable(),
             acknowledged: acknowledged.clone(),
         };
@@ -428,6 +436,17 @@ async fn hand_over(lane: &Lane, next: Option<(Consignment, MessageId)>) -> bool 
         Some((consignment, _)) => lane.send(consignment).await.is_ok(),
         None => std::future::pending().await,
     }
+}
+
+/// The packet for the machine at the other end: a public queue is named by its own identifier, so that the queue manager
+/// that has it is known only now (MS-MQMQ 2.2.19.2, `QueueManagerAddress`).
+fn addressed(frame: &Bytes, message: &UserMessage, lane: &Lane) -> Result<Bytes, String> {
+    if !matches!(message.user.destination, QueueField::Public(_)) || !message.user.queue_manager_address.is_null() {
+        return Ok(frame.clone());
+    }
+    let mut message = message.clone();
+    message.user.queue_manager_address = lane.peer().queue_manager;
+    message.to_packet().map_err(|malformed| malformed.to_string())
 }
 
 fn decode(stored: &StoredMessage) -> Result<Box<UserMessage>, String> {

@@ -23,6 +23,7 @@ use crate::mqqb::wire::FormatName;
 use crate::net::{Clock, Lanes, Stop};
 use crate::store::{QueueId, Store, StoreError};
 use courier::Courier;
+pub(super) use destination::Locator;
 use state::State;
 
 pub use state::OutgoingState;
@@ -34,6 +35,7 @@ pub struct Outgoing(Arc<Shared>);
 struct Shared {
     store: Store,
     lanes: Lanes,
+    locator: Locator,
     clock: Clock,
     dead_letters: QueueId,
     awaited: Awaited,
@@ -54,6 +56,7 @@ struct Queues {
 pub(super) struct OutgoingParts {
     pub(super) store: Store,
     pub(super) lanes: Lanes,
+    pub(super) locator: Locator,
     pub(super) clock: Clock,
     pub(super) dead_letters: QueueId,
     pub(super) awaited: Awaited,
@@ -83,10 +86,12 @@ const MOST_QUEUES: usize = 10_000;
 impl Outgoing {
     /// Opens the queues that are in the store.
     pub(super) fn open(parts: OutgoingParts) -> Self {
-        let OutgoingParts { store, lanes, clock, dead_letters, awaited, acknowledger, drain, patience } = parts;
+        let OutgoingParts { store, lanes, locator, clock, dead_letters, awaited, acknowledger, drain, patience } =
+            parts;
         let shared = Shared {
             store,
             lanes,
+            locator,
             clock,
             dead_letters,
             awaited,
