@@ -64,3 +64,40 @@ fn value(value: &AMQPValue) -> Value {
         AMQPValue::FieldTable(entries) => Value::Table(table(entries)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lapin::BasicProperties;
+
+    use super::*;
+
+    fn with(properties: BasicProperties) -> Incoming {
+        let delivery = Delivery::mock(1, "exchange".into(), "key".into(), true, b"body".to_vec());
+        incoming(Delivery { properties, ..delivery })
+    }
+
+    /// RabbitMQ checks it, other brokers may not.
+    #[test]
+    fn an_expiration_that_is_no_number_is_none() {
+        for (text, expected) in [("1500", Some(1500)), ("", None), ("soon", None), ("-1", None), ("1.5", None)] {
+            let message = with(BasicProperties::default().with_expiration(text.into()));
+            assert_eq!(message.expiration, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_delivery_mode_2_is_durable() {
+        assert!(!with(BasicProperties::default()).durable);
+        for (mode, durable) in [(0, false), (1, false), (2, true), (3, false)] {
+            assert_eq!(with(BasicProperties::default().with_delivery_mode(mode)).durable, durable, "{mode}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_set_is_absent() {
+        let address = Address { exchange: "exchange".to_owned(), routing_key: "key".to_owned() };
+        let bare =
+            Incoming { durable: false, redelivered: true, ..Incoming::new(address, Bytes::from_static(b"body")) };
+        assert_eq!(with(BasicProperties::default()), bare);
+    }
+}

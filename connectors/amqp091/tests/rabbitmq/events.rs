@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use connector_api::{Connector, Status};
+use connector_api::{Connector, InletOptions, Status};
 use testkit::Proxy;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -86,4 +86,38 @@ async fn each_change_of_state_is_one_line() {
     assert_eq!(lines[1]["reason"], "the broker closed the connection");
     assert!(lines[2]["reason"].contains(&address) && lines[2]["attempt"] == "1", "{:?}", lines[2]);
     assert!(!format!("{lines:?}").contains("guest"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn each_trouble_of_a_queue_is_one_line() {
+    let peer = Peer::shared().await;
+    let source = peer.source().await;
+    let log = Log::default();
+    // As above.
+    let _second = tracing::Dispatch::new(Log::default());
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let connector = connector(&[peer.uri()]);
+    let options = InletOptions { route: "inward".to_owned(), address: source.queue.clone(), prefetch: 5 };
+    let mut inlet = connector.inlet(options.clone()).await;
+    peer.delete(&source.queue).await;
+    for _ in 0..3 {
+        inlet.receive().await.unwrap_err();
+    }
+    let mut inlet = connector.inlet(options).await;
+    for _ in 0..3 {
+        inlet.receive().await.unwrap_err();
+    }
+    connector.close().await;
+
+    let lines = log.0.lock().unwrap().clone();
+    let told: Vec<_> = lines.iter().map(|line| (line["level"].as_str(), line["event"].as_str())).collect();
+    let expected =
+        [("INFO", "connector_up"), ("WARN", "inlet_failed"), ("WARN", "inlet_failed"), ("INFO", "connector_closed")];
+    assert_eq!(told, expected, "{lines:?}");
+    assert!(lines[0]["purpose"] == "consuming" && lines[3]["purpose"] == "consuming", "{lines:?}");
+    for line in &lines[1..3] {
+        assert!(line["route"] == "inward" && line["queue"] == source.queue, "{line:?}");
+    }
+    assert!(lines[1]["reason"].contains("cancelled") && lines[1]["reason"].contains("deleted"), "{lines:?}");
+    assert!(lines[2]["reason"].contains("404"), "{lines:?}");
 }
