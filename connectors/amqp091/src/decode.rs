@@ -12,26 +12,26 @@ pub(crate) fn incoming(delivery: Delivery) -> Incoming {
     let Delivery { exchange, routing_key, redelivered, properties, data, .. } = delivery;
     let address = Address { exchange: exchange.to_string(), routing_key: routing_key.to_string() };
     Incoming {
-        message_id: text(properties.message_id()),
-        correlation_id: text(properties.correlation_id()),
-        reply_to: text(properties.reply_to()),
+        message_id: text(properties.message_id().as_ref()),
+        correlation_id: text(properties.correlation_id().as_ref()),
+        reply_to: text(properties.reply_to().as_ref()),
         timestamp: *properties.timestamp(),
         priority: *properties.priority(),
         durable: *properties.delivery_mode() == Some(PERSISTENT),
         expiration: properties.expiration().as_ref().and_then(|time| time.as_str().parse().ok()),
-        content_type: text(properties.content_type()),
-        content_encoding: text(properties.content_encoding()),
-        kind: text(properties.kind()),
-        app_id: text(properties.app_id()),
-        user_id: text(properties.user_id()),
+        content_type: text(properties.content_type().as_ref()),
+        content_encoding: text(properties.content_encoding().as_ref()),
+        kind: text(properties.kind().as_ref()),
+        app_id: text(properties.app_id().as_ref()),
+        user_id: text(properties.user_id().as_ref()),
         headers: properties.headers().as_ref().map(table).unwrap_or_default(),
         redelivered,
         ..Incoming::new(address, Bytes::from(data))
     }
 }
 
-fn text(property: &Option<ShortString>) -> Option<String> {
-    property.as_ref().map(ToString::to_string)
+fn text(property: Option<&ShortString>) -> Option<String> {
+    property.map(ToString::to_string)
 }
 
 fn table(table: &FieldTable) -> Headers {

@@ -1,6 +1,7 @@
 //! The way in: a consumer on a channel of its own.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, B
 use lapin::types::{FieldTable, ShortString};
 use lapin::{Channel, Consumer};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 
 use crate::decode::incoming;
 use crate::error::describe;
@@ -34,7 +35,14 @@ pub(crate) async fn inlet(
         _ = lost.wait_for(Option::is_some) => return Err(CONNECTION_LOST.to_owned()),
     };
     let InletOptions { route, address: queue, .. } = options;
-    let mut inlet = AmqpInlet { route, queue, routes, opened: Instant::now(), took: false, state: State::Opening };
+    let mut inlet = AmqpInlet {
+        route,
+        queue,
+        routes,
+        steady: Box::pin(sleep(backoff::STEADY)),
+        took: false,
+        state: State::Opening,
+    };
     match subscribed {
         Ok((channel, consumer)) => {
             inlet.state = State::Open(Subscription { channel: Arc::new(channel), consumer, lost });
@@ -83,8 +91,9 @@ struct AmqpInlet {
     route: String,
     queue: String,
     routes: Arc<Routes>,
-    opened: Instant,
-    /// Something was received: what fails from here on is not the same trouble again.
+    /// Ends when it has lasted so long that its end is not the same trouble again.
+    steady: Pin<Box<Sleep>>,
+    /// Something was received: the same holds.
     took: bool,
     state: State,
 }
@@ -127,7 +136,7 @@ impl Inlet for AmqpInlet {
 impl AmqpInlet {
     /// The queue or its consumer is in trouble, while the connection is there.
     fn fail(&mut self, reason: String) -> InletError {
-        if self.opened.elapsed() > backoff::STEADY {
+        if self.steady.as_mut().now_or_never().is_some() {
             self.routes.succeeded(&self.route);
         }
         self.routes.failed(&self.route);

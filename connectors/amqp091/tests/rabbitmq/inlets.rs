@@ -53,14 +53,14 @@ async fn headers_of_every_type_arrive() {
         (b"u16", vec![b'u', 0xFF, 0xFF], Value::Int(65_535)),
         (b"i32", vec![b'I', 0x80, 0, 0, 0], Value::Int(-2_147_483_648)),
         (b"u32", vec![b'i', 0xFF, 0xFF, 0xFF, 0xFF], Value::Int(4_294_967_295)),
-        (b"i64", [&[b'l'], &i64::MIN.to_be_bytes()[..]].concat(), Value::Int(i64::MIN)),
-        (b"f32", [&[b'f'], &0.25_f32.to_be_bytes()[..]].concat(), Value::Float(0.25)),
-        (b"f64", [&[b'd'], &(-1e300_f64).to_be_bytes()[..]].concat(), Value::Float(-1e300)),
+        (b"i64", [b"l", &i64::MIN.to_be_bytes()[..]].concat(), Value::Int(i64::MIN)),
+        (b"f32", [b"f", &0.25_f32.to_be_bytes()[..]].concat(), Value::Float(0.25)),
+        (b"f64", [b"d", &(-1e300_f64).to_be_bytes()[..]].concat(), Value::Float(-1e300)),
         (b"decimal", vec![b'D', 2, 0, 0, 4, 0xE2], Value::Decimal { scale: 2, unscaled: 1250 }),
         (b"text", [vec![b'S'], long("Grüße".as_bytes())].concat(), Value::Text("Grüße".to_owned())),
         (b"latin-1", [vec![b'S'], long(b"Gr\xFC\xDFe")].concat(), Value::Bytes(Bytes::from_static(b"Gr\xFC\xDFe"))),
         (b"bytes", [vec![b'x'], long(&[0, 0xFF])].concat(), Value::Bytes(Bytes::from_static(&[0, 0xFF]))),
-        (b"time", [&[b'T'], &4_000_000_000_u64.to_be_bytes()[..]].concat(), Value::Timestamp(4_000_000_000)),
+        (b"time", [b"T", &4_000_000_000_u64.to_be_bytes()[..]].concat(), Value::Timestamp(4_000_000_000)),
         (b"null", vec![b'V'], Value::Null),
         (b"list", [vec![b'A'], long(&[b't', 0, b'V'])].concat(), Value::List(vec![Value::Bool(false), Value::Null])),
         (
@@ -136,7 +136,7 @@ async fn hostile_headers_do_no_harm() {
     let peer = Peer::shared().await;
     let queue = peer.queue(&[]).await.routing_key;
     let deep = [short(b"deep"), nested_lists(20_000)].concat();
-    let long_list = [short(b"list"), vec![b'A'], long(&[b'V'; 100_000]), short(b"after"), vec![b't', 1]].concat();
+    let long_list = [short(b"list"), vec![b'A'], long(&vec![b'V'; 100_000]), short(b"after"), vec![b't', 1]].concat();
     let many = (0..20_000).flat_map(|n: u32| [short(n.to_string().as_bytes()), vec![b'V']].concat()).collect();
     let not_utf_8 = [short(b"\xFFname"), vec![b'V']].concat();
     send_raw(peer.port(), &queue, vec![deep, long_list, many, not_utf_8]).await;
