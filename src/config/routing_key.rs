@@ -53,6 +53,15 @@ impl RoutingKeyTemplate {
     /// Routing keys are short strings (AMQP 0-9-1, 4.2.5.3).
     pub const MAX_LENGTH: usize = 255;
 
+    /// The key of every message, when it takes nothing from them.
+    pub fn fixed(&self) -> Option<String> {
+        match self.0.as_slice() {
+            [] => Some(String::new()),
+            [Part::Text(text)] => Some(text.clone()),
+            _ => None,
+        }
+    }
+
     /// Makes the key of one message. May come out longer than [`RoutingKeyTemplate::MAX_LENGTH`], because labels do.
     pub fn render(&self, mut value: impl FnMut(Placeholder) -> String) -> String {
         let mut key = String::new();
