@@ -11,6 +11,7 @@ use futures_util::{FutureExt, StreamExt};
 use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::{FieldTable, ShortString};
 use lapin::{Channel, Consumer};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep, timeout};
 
@@ -198,15 +199,21 @@ impl Subscription {
     }
 }
 
-/// What lapin has and nobody has received goes back at once; what is open stays so.
+/// What nobody has received goes back at once; what is open stays so.
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let no_answer = BasicCancelOptions { nowait: true };
-        // As in `settle`, the first poll does it.
-        let _ = self.channel.basic_cancel(self.consumer.tag(), no_answer).now_or_never();
-        while let Some(Some(Ok(delivery))) = self.consumer.next().now_or_never() {
-            settle(&self.channel, delivery.delivery_tag, Disposition::Requeue);
+        // Without a runtime it goes back with the channel, when nothing is open any more.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(give_back(Arc::clone(&self.channel), self.consumer.clone()));
         }
+    }
+}
+
+async fn give_back(channel: Arc<Channel>, mut consumer: Consumer) {
+    // The broker sends nothing more after its answer; an error means that there is nobody to give back to.
+    let _ = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await;
+    while let Some(Some(Ok(delivery))) = consumer.next().now_or_never() {
+        settle(&channel, delivery.delivery_tag, Disposition::Requeue);
     }
 }
 
