@@ -128,9 +128,10 @@ impl Lane {
     }
 
     fn log_retry(&self, route: &str, reason: &str) {
-        match self.purpose {
-            Purpose::Consuming => tracing::debug!(event = "inlet_retry", route, reason, "can't open a channel"),
-            _ => tracing::debug!(event = "outlet_retry", route, reason, "can't open a channel"),
+        if self.purpose == Purpose::Consuming {
+            tracing::debug!(event = "inlet_retry", route, reason, "can't open a channel");
+        } else {
+            tracing::debug!(event = "outlet_retry", route, reason, "can't open a channel");
         }
     }
 
