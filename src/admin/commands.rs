@@ -1,19 +1,20 @@
 //! The commands that speak with others: a queue manager, a running bridge, a broker; and `decode`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use connector_api::Connector;
+use connector_api::{Connector, Place};
 
 use super::describe::{Piece, decode_file};
 use super::send::{SendError, SendRequest, send};
 use super::socket::ask_status;
 use super::status::render;
 use crate::cli::{CheckArgs, DecodeArgs, Delivery, Exit, JsonArgs, Lifetime, SendArgs, Surroundings, check, load};
+use crate::config::Config;
 use crate::daemon::MakeConnector;
 use crate::mqqb::wire::Guid;
 use crate::net::Clock;
@@ -123,18 +124,36 @@ pub async fn run_check(args: &CheckArgs, make_connector: MakeConnector, surround
     let connectors: BTreeMap<_, Result<Arc<dyn Connector>, _>> =
         config.connectors.iter().map(|(name, config)| (name, make_connector(name, config))).collect();
     for (name, connector) in connectors {
-        let probed = match connector {
-            Ok(connector) => connector.probe(PATIENCE).await,
+        let places = places(&config, name);
+        let looked = match connector {
+            Ok(connector) => connector.missing(&places, PATIENCE).await,
             Err(why) => Err(why),
         };
-        match probed {
-            Ok(()) => {
+        let troubles = match looked {
+            Ok(missing) => {
                 let _ = writeln!(surroundings.out, "connector {name}: connected and logged in");
+                missing
             }
-            Err(why) => exit = complain(surroundings, &format!("connector {name}: {why}")),
+            Err(why) => vec![why],
+        };
+        for why in troubles {
+            exit = complain(surroundings, &format!("connector {name}: {why}"));
         }
     }
     exit
+}
+
+/// What the routes need of a connector's system. The default exchange is always there, and takes the routing key for the
+/// name of a queue.
+fn places(config: &Config, connector: &str) -> Vec<Place> {
+    let targets = config.routes.iter().map(|route| &route.to).filter(|to| to.connector == connector);
+    let places: BTreeSet<_> = targets
+        .filter_map(|to| match to.exchange.as_str() {
+            "" => to.routing_key.fixed().map(Place::Queue),
+            exchange => Some(Place::Exchange(exchange.to_owned())),
+        })
+        .collect();
+    places.into_iter().collect()
 }
 
 fn complain(surroundings: &mut Surroundings<'_>, why: &dyn std::fmt::Display) -> Exit {

@@ -53,16 +53,13 @@ impl RoutingKeyTemplate {
     /// Routing keys are short strings (AMQP 0-9-1, 4.2.5.3).
     pub const MAX_LENGTH: usize = 255;
 
-    /// The key, when it is the same for every message.
+    /// The key of every message, when it takes nothing from them.
     pub fn fixed(&self) -> Option<String> {
-        let mut key = String::new();
-        for part in &self.0 {
-            match part {
-                Part::Text(text) => key.push_str(text),
-                Part::Value(_) => return None,
-            }
+        match self.0.as_slice() {
+            [] => Some(String::new()),
+            [Part::Text(text)] => Some(text.clone()),
+            _ => None,
         }
-        Some(key)
     }
 
     /// Makes the key of one message. May come out longer than [`RoutingKeyTemplate::MAX_LENGTH`], because labels do.

@@ -52,9 +52,26 @@ fn the_identity_is_made_once_and_kept() {
 #[test]
 fn check_online_says_whether_the_broker_lets_us_in() {
     let uri = SharedBroker::uri().unwrap();
-    let good = Site::new(&uri, "", &[("a", &route("a", "x", "x", "", ""))]);
+    let good = Site::new(&uri, "", &[("a", &route("a", "amq.topic", "x", "", ""))]);
     let (code, out, errors) = run(&["check", "--online", "--config", good.config().to_str().unwrap()]);
     assert_eq!(code, 0, "{out}{errors}");
+    let [exchange, queue] = [unique("exchange"), unique("queue")];
+    let routes = [
+        ("a", route("a", &exchange, "x", "", "")),
+        ("b", route("b", "", &queue, "", "")),
+        ("c", route("c", "", "{label}", "", "")),
+    ];
+    let nowhere = Site::new(&uri, "", &routes.each_ref().map(|(name, route)| (*name, route.as_str())));
+    let (code, out, errors) = run(&["check", "--online", "--config", nowhere.config().to_str().unwrap()]);
+    assert_eq!(
+        (code, errors.lines().count()),
+        (1, 2),
+        "what depends on the message can't be looked for: {out}{errors}"
+    );
+    assert!(
+        errors.contains(&format!("exchange {exchange:?}")) && errors.contains(&format!("queue {queue:?}")),
+        "{errors}"
+    );
     let dead = Site::new("amqp://guest:secret@127.0.0.1:1/%2f", "", &[("a", &route("a", "x", "x", "", ""))]);
     let (code, out, errors) = run(&["check", "--online", "--config", dead.config().to_str().unwrap()]);
     assert_eq!(code, 1, "{out}{errors}");

@@ -142,12 +142,11 @@ fn table_size(headers: &Headers) -> usize {
 fn value_size(value: &Value) -> usize {
     match value {
         Value::Bool(_) => 1,
-        Value::Int(_) => 8,
+        Value::Int(_) | Value::Float(_) | Value::Timestamp(_) => 8,
         Value::Text(text) => 4 + text.len(),
         Value::Bytes(bytes) => 4 + bytes.len(),
         Value::Table(headers) => 4 + table_size(headers),
         Value::Null => 0,
-        Value::Float(_) | Value::Timestamp(_) => 8,
         Value::Decimal { .. } => 1 + 4,
         Value::List(values) => 4 + values.iter().map(|value| 1 /* type */ + value_size(value)).sum::<usize>(),
     }
@@ -207,6 +206,11 @@ mod tests {
         headers.set("text", Value::Text("Grüße".to_owned()));
         headers.set("bytes", Value::Bytes(Bytes::from_static(&[1, 2, 3])));
         headers.set("table", Value::Table(inner));
+        headers.set("null", Value::Null);
+        headers.set("float", Value::Float(0.5));
+        headers.set("decimal", Value::Decimal { scale: 2, unscaled: 1250 });
+        headers.set("time", Value::Timestamp(1));
+        headers.set("list", Value::List(vec![Value::Int(1), Value::Text("two".to_owned()), Value::List(Vec::new())]));
         headers
     }
 

@@ -1,6 +1,7 @@
 //! The way in: a consumer on a channel of its own.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use futures_util::{FutureExt, StreamExt};
 use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::{FieldTable, ShortString};
 use lapin::{Channel, Consumer};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 
 use crate::decode::incoming;
 use crate::error::describe;
@@ -34,7 +36,14 @@ pub(crate) async fn inlet(
         _ = lost.wait_for(Option::is_some) => return Err(CONNECTION_LOST.to_owned()),
     };
     let InletOptions { route, address: queue, .. } = options;
-    let mut inlet = AmqpInlet { route, queue, routes, opened: Instant::now(), took: false, state: State::Opening };
+    let mut inlet = AmqpInlet {
+        route,
+        queue,
+        routes,
+        steady: Box::pin(sleep(backoff::STEADY)),
+        took: false,
+        state: State::Opening,
+    };
     match subscribed {
         Ok((channel, consumer)) => {
             inlet.state = State::Open(Subscription { channel: Arc::new(channel), consumer, lost });
@@ -83,8 +92,9 @@ struct AmqpInlet {
     route: String,
     queue: String,
     routes: Arc<Routes>,
-    opened: Instant,
-    /// Something was received: what fails from here on is not the same trouble again.
+    /// Ends when it has lasted so long that its end is not the same trouble again.
+    steady: Pin<Box<Sleep>>,
+    /// Something was received: the same holds.
     took: bool,
     state: State,
 }
@@ -127,7 +137,7 @@ impl Inlet for AmqpInlet {
 impl AmqpInlet {
     /// The queue or its consumer is in trouble, while the connection is there.
     fn fail(&mut self, reason: String) -> InletError {
-        if self.opened.elapsed() > backoff::STEADY {
+        if self.steady.as_mut().now_or_never().is_some() {
             self.routes.succeeded(&self.route);
         }
         self.routes.failed(&self.route);
@@ -189,15 +199,21 @@ impl Subscription {
     }
 }
 
-/// What lapin has and nobody has received goes back at once; what is open stays so.
+/// What nobody has received goes back at once; what is open stays so.
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let no_answer = BasicCancelOptions { nowait: true };
-        // As in `settle`, the first poll does it.
-        let _ = self.channel.basic_cancel(self.consumer.tag(), no_answer).now_or_never();
-        while let Some(Some(Ok(delivery))) = self.consumer.next().now_or_never() {
-            settle(&self.channel, delivery.delivery_tag, Disposition::Requeue);
+        // Without a runtime it goes back with the channel, when nothing is open any more.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(give_back(Arc::clone(&self.channel), self.consumer.clone()));
         }
+    }
+}
+
+async fn give_back(channel: Arc<Channel>, mut consumer: Consumer) {
+    // The broker sends nothing more after its answer; an error means that there is nobody to give back to.
+    let _ = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await;
+    while let Some(Some(Ok(delivery))) = consumer.next().now_or_never() {
+        settle(&channel, delivery.delivery_tag, Disposition::Requeue);
     }
 }
 

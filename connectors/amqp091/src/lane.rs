@@ -105,8 +105,7 @@ impl Lane {
                 Ok(opened) => return opened,
                 Err(reason) => {
                     failures += 1;
-                    let purpose = self.purpose.word();
-                    tracing::debug!(event = "channel_retry", route, purpose, reason, "can't open a channel");
+                    self.log_retry(route, &reason);
                     sleep(backoff::delay(failures)).await;
                 }
             }
@@ -126,6 +125,14 @@ impl Lane {
         let mut status = self.board.status.subscribe();
         // The supervisor keeps its own limit; this one holds should the runtime be too busy for it.
         let _ = timeout(CLOSE_LIMIT + CLOSE_LIMIT / 5, status.wait_for(|status| *status == Status::Closed)).await;
+    }
+
+    fn log_retry(&self, route: &str, reason: &str) {
+        if self.purpose == Purpose::Consuming {
+            tracing::debug!(event = "inlet_retry", route, reason, "can't open a channel");
+        } else {
+            tracing::debug!(event = "outlet_retry", route, reason, "can't open a channel");
+        }
     }
 
     fn course(&self) -> MutexGuard<'_, Course> {

@@ -45,7 +45,7 @@ use connector_api::{Connector, Inlet, InletOptions, Outlet, OutletOptions, Place
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 pub use config::{Amqp091Config, TlsFiles};
 pub use error::ConfigError;
@@ -153,11 +153,11 @@ impl Connector for Amqp091Connector {
 
     fn missing<'a>(&'a self, wanted: &'a [Place], limit: Duration) -> BoxFuture<'a, Result<Vec<String>, String>> {
         async move {
-            let deadline = Instant::now() + limit;
-            let link = self.visit(limit).await?;
-            let looked = timeout_at(deadline, places::missing(&link, wanted)).await;
+            let share = limit / 2;
+            let link = self.visit(share).await?;
+            let looked = timeout(share, places::missing(&link, wanted)).await;
             link.close(PROBE_CLOSE_LIMIT).await;
-            let silent = || format!("no answer within {} s on whether the places are there", limit.as_secs_f32());
+            let silent = || format!("no answer within {} s on whether the places are there", share.as_secs_f32());
             let missing = looked.unwrap_or_else(|_| Err(silent()));
             missing.map_err(|reason| format!("{}: {reason}", link.peer))
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use connector_api::{Connector, Status};
+use connector_api::{Connector, InletOptions, Status};
 use testkit::Proxy;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -56,6 +56,9 @@ impl Visit for Line {
 async fn each_change_of_state_is_one_line() {
     let peer = Peer::shared().await;
     let log = Log::default();
+    // With a single subscriber in the process, the thread that comes first to a line of log decides whether it is of
+    // interest, and in other tests' threads nobody listens.
+    let _second = tracing::Dispatch::new(Log::default());
     let _guard = tracing::subscriber::set_default(log.clone());
     let proxy = Proxy::to(peer.port()).unwrap();
     let connector = connector(&[&proxy.uri()]);
@@ -77,10 +80,44 @@ async fn each_change_of_state_is_one_line() {
         ("INFO", "connector_closed"),
     ];
     assert_eq!(told, expected, "and no line for each attempt: {lines:?}");
-    assert!(lines.iter().all(|line| line["connector"] == "rabbit"), "{lines:?}");
+    assert!(lines.iter().all(|line| line["connector"] == "rabbit" && line["purpose"] == "publishing"), "{lines:?}");
     let address = format!("127.0.0.1:{}", proxy.port());
     assert_eq!(lines[0]["peer"], format!("amqp://{address}/%2f"));
     assert_eq!(lines[1]["reason"], "the broker closed the connection");
     assert!(lines[2]["reason"].contains(&address) && lines[2]["attempt"] == "1", "{:?}", lines[2]);
     assert!(!format!("{lines:?}").contains("guest"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn each_trouble_of_a_queue_is_one_line() {
+    let peer = Peer::shared().await;
+    let source = peer.source().await;
+    let log = Log::default();
+    // As above.
+    let _second = tracing::Dispatch::new(Log::default());
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let connector = connector(&[peer.uri()]);
+    let options = InletOptions { route: "inward".to_owned(), address: source.queue.clone(), prefetch: 5 };
+    let mut inlet = connector.inlet(options.clone()).await;
+    peer.delete(&source.queue).await;
+    for _ in 0..3 {
+        inlet.receive().await.unwrap_err();
+    }
+    let mut inlet = connector.inlet(options).await;
+    for _ in 0..3 {
+        inlet.receive().await.unwrap_err();
+    }
+    connector.close().await;
+
+    let lines = log.0.lock().unwrap().clone();
+    let told: Vec<_> = lines.iter().map(|line| (line["level"].as_str(), line["event"].as_str())).collect();
+    let expected =
+        [("INFO", "connector_up"), ("WARN", "inlet_failed"), ("WARN", "inlet_failed"), ("INFO", "connector_closed")];
+    assert_eq!(told, expected, "{lines:?}");
+    assert!(lines[0]["purpose"] == "consuming" && lines[3]["purpose"] == "consuming", "{lines:?}");
+    for line in &lines[1..3] {
+        assert!(line["route"] == "inward" && line["queue"] == source.queue, "{line:?}");
+    }
+    assert!(lines[1]["reason"].contains("cancelled") && lines[1]["reason"].contains("deleted"), "{lines:?}");
+    assert!(lines[2]["reason"].contains("404"), "{lines:?}");
 }

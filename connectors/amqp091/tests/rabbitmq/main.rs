@@ -8,6 +8,8 @@
 mod conformance;
 mod events;
 mod faults;
+mod inlets;
 mod peer;
+mod raw;
 mod refusals;
 mod tls;

@@ -9,8 +9,23 @@ const HEADER: u8 = 2;
 const BODY: u8 = 3;
 const FRAME_END: u8 = 0xCE;
 
-/// Flag of the `headers` property in a content header.
-pub(crate) const HEADERS_FLAG: u16 = 1 << 13;
+/// Properties, by the bit that says that they are there; to be given from the highest to the lowest.
+#[derive(Clone, Copy)]
+pub(crate) enum Flag {
+    ContentType = 15,
+    ContentEncoding = 14,
+    Headers = 13,
+    DeliveryMode = 12,
+    Priority = 11,
+    CorrelationId = 10,
+    ReplyTo = 9,
+    Expiration = 8,
+    MessageId = 7,
+    Timestamp = 6,
+    Kind = 5,
+    UserId = 4,
+    AppId = 3,
+}
 
 /// A connection with one open channel.
 pub(crate) struct RawSender(TcpStream);
@@ -35,11 +50,13 @@ impl RawSender {
         sender
     }
 
-    /// Publishes one message with these property flags and property bytes.
-    pub(crate) fn publish(&mut self, exchange: &[u8], routing_key: &[u8], flags: u16, properties: &[u8], body: &[u8]) {
+    /// Publishes one message with these encoded properties.
+    pub(crate) fn publish(&mut self, exchange: &[u8], routing_key: &[u8], properties: &[(Flag, Vec<u8>)], body: &[u8]) {
+        let flags = properties.iter().fold(0_u16, |flags, (flag, _)| flags | 1 << *flag as u16);
+        let properties: Vec<_> = properties.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
         self.method(1, (60, 40), &[vec![0, 0], short(exchange), short(routing_key), vec![0]].concat());
         let size = (body.len() as u64).to_be_bytes();
-        let header = [&[0, 60, 0, 0], &size[..], &flags.to_be_bytes(), properties].concat();
+        let header = [&[0, 60, 0, 0], &size[..], &flags.to_be_bytes(), &properties].concat();
         self.frame(HEADER, 1, &header);
         if !body.is_empty() {
             self.frame(BODY, 1, body);
@@ -85,10 +102,5 @@ pub(crate) fn long(bytes: &[u8]) -> Vec<u8> {
 
 /// A list in a list in a list.
 pub(crate) fn nested_lists(depth: usize) -> Vec<u8> {
-    let mut value = vec![b'V'];
-    for level in (0..depth).rev() {
-        let _ = level;
-        value = [vec![b'A'], long(&value)].concat();
-    }
-    value
+    (0..depth).fold(vec![b'V'], |value, _| [vec![b'A'], long(&value)].concat())
 }

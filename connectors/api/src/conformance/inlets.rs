@@ -1,8 +1,10 @@
 //! Checks of the way in.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -243,12 +245,13 @@ pub async fn loses_no_delivery_when_receiving_is_given_up<R: Rig>(rig: &R) {
         while taken.len() < start + 20 {
             assert!(Instant::now() < deadline, "only {} came", taken.len());
             // Polled once, and a little longer.
-            for patience in [std::time::Duration::ZERO, std::time::Duration::from_micros(300)] {
-                if let Ok(delivery) = timeout(patience, inlet.receive()).await {
-                    let delivery = delivery.expect("the inlet works");
-                    taken.push(number(&delivery));
-                    delivery.accept();
-                }
+            let at_once = inlet.receive().now_or_never();
+            let soon = timeout(Duration::from_micros(300), inlet.receive()).await.ok();
+            for delivery in [at_once, soon].into_iter().flatten() {
+                let delivery = delivery.expect("the inlet works");
+                assert!(!delivery.message.redelivered, "{delivery:?} was put back");
+                taken.push(number(&delivery));
+                delivery.accept();
             }
         }
         settle(sent).await.into_iter().for_each(|one| one.expect("confirmed"));
@@ -263,18 +266,20 @@ pub async fn leaves_nothing_behind_when_an_inlet_is_dropped<R: Rig>(rig: &R) {
     let mut inlet = open_inlet(&*connector, &source, 5).await;
     let (first, second) = (receive(&mut *inlet).await, receive(&mut *inlet).await);
     drop(inlet);
+    let mut inlet = open_inlet(&*connector, &source, 20).await;
+    let mut deliveries = Vec::new();
+    for _ in 2..10 {
+        deliveries.push(receive(&mut *inlet).await);
+    }
+    let came: BTreeSet<_> = deliveries.iter().map(number).collect();
+    assert_eq!(came, (2..10).collect(), "what is open stays so, and holds up nothing else");
+    assert_nothing_more(&mut *inlet).await;
     first.accept();
     second.requeue();
-    let mut inlet = open_inlet(&*connector, &source, 20).await;
-    let mut came = BTreeSet::new();
-    let mut deliveries = Vec::new();
-    for _ in 1..10 {
-        let delivery = receive(&mut *inlet).await;
-        came.insert(number(&delivery));
-        deliveries.push(delivery);
-    }
-    assert_eq!(came, (1..10).collect());
+    let again = receive(&mut *inlet).await;
+    assert_eq!((number(&again), again.message.redelivered), (1, true));
     assert_nothing_more(&mut *inlet).await;
+    again.accept();
     deliveries.into_iter().for_each(Delivery::accept);
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use connector_api::conformance::{self, Arrived, Rig, Source};
 use connector_api::memory::MemoryConnector;
 use connector_api::{
-    Address, Connector, Headers, Inlet, InletOptions, Message, Outlet, OutletOptions, Place, Settlement, Status,
+    Address, Connector, Delivery, Disposition, Headers, Inlet, InletError, InletOptions, Message, Outlet,
+    OutletOptions, Place, Receipt, Settlement, Status,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -39,6 +40,24 @@ enum Crime {
     TellsThePassword,
     /// Says that it is connected when it is not.
     HidesAbsence,
+    /// Accepts what it delivers before anybody has it.
+    AcceptsTooEarly,
+    /// Keeps to itself what was accepted.
+    ForgetsToAccept,
+    /// Puts back what was refused.
+    RequeuesRefused,
+    /// Accepts what was dropped or put back.
+    AcceptsRequeued,
+    /// Delivers as much as there is.
+    IgnoresThePrefetch,
+    /// Says of every delivery that it is the first.
+    HidesRepeats,
+    /// Waits for ever instead of failing.
+    HidesErrors,
+    /// Loses the delivery when receiving is given up at the wrong moment.
+    IsNotCancelSafe,
+    /// Finds every place.
+    FindsEverything,
     /// Keeps the contract.
     None,
 }
@@ -76,6 +95,24 @@ caught! {
     a_told_secret: TellsThePassword by waits_for_a_system_that_is_not_there;
     a_told_secret_in_a_probe: TellsThePassword by probes_once_with_a_sentence;
     a_hidden_absence: HidesAbsence by waits_for_a_system_that_is_not_there;
+    lost_incoming_headers: DropsHeaders by brings_in_every_property_unchanged;
+    an_early_acceptance: AcceptsTooEarly by delivers_again_what_was_open_when_the_connection_broke;
+    an_early_acceptance_at_closing: AcceptsTooEarly by closes_its_inlets;
+    an_early_acceptance_of_a_frozen_system: AcceptsTooEarly by notices_when_the_system_freezes_under_an_inlet;
+    a_forgotten_acceptance: ForgetsToAccept by forgets_what_was_accepted;
+    a_forgotten_acceptance_that_fills_the_prefetch: ForgetsToAccept by loses_no_delivery_when_receiving_is_given_up;
+    a_refused_message_that_comes_again: RequeuesRefused by sends_refused_ones_to_the_dead_letters;
+    an_accepted_drop: AcceptsRequeued by delivers_again_what_was_put_back;
+    an_accepted_drop_of_an_inlet: AcceptsRequeued by leaves_nothing_behind_when_an_inlet_is_dropped;
+    a_full_memory: IgnoresThePrefetch by keeps_within_the_prefetch;
+    a_hidden_repeat: HidesRepeats by delivers_again_what_was_put_back;
+    a_silent_missing_queue: HidesErrors by tells_that_a_queue_is_missing;
+    a_silent_deleted_queue: HidesErrors by fails_when_its_queue_is_deleted;
+    a_silent_end: HidesErrors by closes_its_inlets;
+    a_silent_end_of_a_frozen_system: HidesErrors by closes_its_inlets_when_the_system_is_frozen;
+    a_lost_delivery: IsNotCancelSafe by loses_no_delivery_when_receiving_is_given_up;
+    a_hidden_absence_from_inlets: HidesAbsence by waits_with_inlets_for_a_system_that_is_not_there;
+    a_found_absentee: FindsEverything by says_which_places_are_missing;
 }
 
 /// What is caught above is caught for its crime and not for its disguise.
@@ -96,6 +133,21 @@ async fn an_honest_one_passes() {
     conformance::closes_in_bounded_time_when_the_system_is_frozen(&honest()).await;
     conformance::waits_for_a_system_that_is_not_there(&honest()).await;
     conformance::probes_once_with_a_sentence(&honest()).await;
+    conformance::brings_in_every_property_unchanged(&honest()).await;
+    conformance::delivers_again_what_was_open_when_the_connection_broke(&honest()).await;
+    conformance::closes_its_inlets(&honest()).await;
+    conformance::notices_when_the_system_freezes_under_an_inlet(&honest()).await;
+    conformance::forgets_what_was_accepted(&honest()).await;
+    conformance::loses_no_delivery_when_receiving_is_given_up(&honest()).await;
+    conformance::sends_refused_ones_to_the_dead_letters(&honest()).await;
+    conformance::delivers_again_what_was_put_back(&honest()).await;
+    conformance::leaves_nothing_behind_when_an_inlet_is_dropped(&honest()).await;
+    conformance::keeps_within_the_prefetch(&honest()).await;
+    conformance::tells_that_a_queue_is_missing(&honest()).await;
+    conformance::fails_when_its_queue_is_deleted(&honest()).await;
+    conformance::closes_its_inlets_when_the_system_is_frozen(&honest()).await;
+    conformance::waits_with_inlets_for_a_system_that_is_not_there(&honest()).await;
+    conformance::says_which_places_are_missing(&honest()).await;
 }
 
 const PASSWORD: &str = "hunter2";
@@ -192,11 +244,16 @@ impl Connector for CrookedConnector {
     }
 
     fn inlet_status(&self) -> watch::Receiver<Status> {
-        self.honest.inlet_status()
+        if matches!(self.crime, Crime::HidesAbsence) { self.status.subscribe() } else { self.honest.inlet_status() }
     }
 
-    fn inlet(&self, options: InletOptions) -> BoxFuture<'_, Box<dyn Inlet>> {
-        self.honest.inlet(options)
+    fn inlet(&self, mut options: InletOptions) -> BoxFuture<'_, Box<dyn Inlet>> {
+        let crime = self.crime;
+        if matches!(crime, Crime::IgnoresThePrefetch) {
+            options.prefetch = 1000;
+        }
+        let honest = self.honest.inlet(options);
+        honest.map(move |honest| Box::new(CrookedInlet { honest, crime }) as Box<dyn Inlet>).boxed()
     }
 
     fn probe(&self, timeout: Duration) -> BoxFuture<'_, Result<(), String>> {
@@ -204,6 +261,7 @@ impl Connector for CrookedConnector {
     }
 
     fn missing<'a>(&'a self, wanted: &'a [Place], timeout: Duration) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        let wanted = if matches!(self.crime, Crime::FindsEverything) { &[] } else { wanted };
         self.honest.missing(wanted, timeout)
     }
 
@@ -240,6 +298,43 @@ impl Outlet for CrookedOutlet {
             let mut settlements = settlements.await;
             settlements.truncate(wanted);
             settlements.into_iter().map(|honest| distort(honest, crime, alive.clone())).collect()
+        }
+        .boxed()
+    }
+}
+
+struct CrookedInlet {
+    honest: Box<dyn Inlet>,
+    crime: Crime,
+}
+
+impl Inlet for CrookedInlet {
+    fn receive(&mut self) -> BoxFuture<'_, Result<Delivery, InletError>> {
+        let crime = self.crime;
+        async move {
+            let received = self.honest.receive().await;
+            if matches!(crime, Crime::IsNotCancelSafe) {
+                tokio::task::yield_now().await;
+            }
+            let Ok(Delivery { mut message, receipt: honest }) = received else {
+                return if matches!(crime, Crime::HidesErrors) { std::future::pending().await } else { received };
+            };
+            match crime {
+                Crime::DropsHeaders => message.headers = Headers::new(),
+                Crime::HidesRepeats => message.redelivered = false,
+                _ => {}
+            }
+            if matches!(crime, Crime::AcceptsTooEarly) {
+                honest.accept();
+                return Ok(Delivery { message, receipt: Receipt::new(|_| {}) });
+            }
+            let receipt = Receipt::new(move |disposition| match (crime, disposition) {
+                (Crime::ForgetsToAccept, Disposition::Accept) => std::mem::forget(honest),
+                (Crime::AcceptsRequeued, Disposition::Requeue) | (_, Disposition::Accept) => honest.accept(),
+                (Crime::RequeuesRefused, Disposition::Refuse) | (_, Disposition::Requeue) => honest.requeue(),
+                (_, Disposition::Refuse) => honest.refuse(),
+            });
+            Ok(Delivery { message, receipt })
         }
         .boxed()
     }

@@ -5,9 +5,10 @@ mod crooked;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use connector_api::conformance::{Arrived, Rig, Source};
 use connector_api::memory::{MemorySystem, Treatment};
-use connector_api::{Address, Connector, conformance_tests};
+use connector_api::{Address, Connector, Incoming, InletOptions, conformance_tests};
 
 /// Stands for the place where a queue's refused messages are.
 const DEAD_LETTERS: &str = "dead-letters";
@@ -90,4 +91,53 @@ impl Rig for Memory {
     async fn unblock(&self) {
         self.system.unblock();
     }
+}
+
+fn message(number: u8) -> Incoming {
+    let address = Address { exchange: "shop".to_owned(), routing_key: "order".to_owned() };
+    Incoming::new(address, Bytes::copy_from_slice(&[number]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_of_a_queue_come_on_demand() {
+    let system = MemorySystem::new();
+    let connector = system.connector("memory");
+    let open = || connector.inlet(InletOptions { route: "inward".to_owned(), address: "in".to_owned(), prefetch: 2 });
+    for number in 0..3 {
+        system.put("in", message(number));
+    }
+    let mut inlet = open().await;
+    let first = inlet.receive().await.unwrap();
+    let second = inlet.receive().await.unwrap();
+    assert_eq!((system.waiting("in"), system.unsettled("in")), (1, 2));
+
+    system.cancel_inlets("in", "moved to another node");
+    assert_eq!(inlet.receive().await.unwrap_err().reason, "moved to another node");
+    first.accept();
+    second.refuse();
+    assert_eq!((system.waiting("in"), system.unsettled("in")), (1, 0), "on a living connection they still count");
+    assert_eq!(system.refused("in"), [message(1)]);
+
+    system.forbid("in", Some("403 ACCESS_REFUSED"));
+    assert_eq!(open().await.receive().await.unwrap_err().reason, "403 ACCESS_REFUSED");
+    system.forbid("in", None);
+    assert_eq!(open().await.receive().await.unwrap().message, message(2));
+    assert_eq!(system.drain("in"), [Incoming { redelivered: true, ..message(2) }], "a dropped delivery is back");
+}
+
+/// A route that opens the next one at once keeps no processor busy.
+#[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "the time is virtual")]
+async fn inlets_that_keep_failing_open_later_each_time() {
+    let system = MemorySystem::new();
+    let connector = system.connector("memory");
+    let started = tokio::time::Instant::now();
+    let mut pauses = Vec::new();
+    for _ in 0..10 {
+        let options = InletOptions { route: "inward".to_owned(), address: "nowhere".to_owned(), prefetch: 2 };
+        let before = started.elapsed();
+        connector.inlet(options).await.receive().await.unwrap_err();
+        pauses.push((started.elapsed() - before).as_millis());
+    }
+    assert_eq!(pauses, [0, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
 }
