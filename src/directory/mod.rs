@@ -4,8 +4,8 @@
 //! does not know somebody says so with `None`; one that can't be asked says [`Unavailable`]. The two must never be
 //! mixed up: an unknown sender is refused for good, while a directory that is down is no fault of the message's.
 //!
-//! * [`entries`](User) — what is known of each.
-//! * [`file`] — a directory in one file, `directory.toml`.
+//! * [`User`], [`Machine`], [`Queue`] — what is known of each.
+//! * [`mod@file`] — a directory in one file, `directory.toml`.
 
 mod entries;
 pub mod file;

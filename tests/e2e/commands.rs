@@ -119,16 +119,31 @@ fn send_decode_and_status_work_together() {
 }
 
 #[test]
+fn a_second_bridge_on_one_state_directory_is_told_who_has_it() {
+    let site = Site::new("amqp://127.0.0.1:1", "", &[("orders", &route("orders", "x", "x", "", ""))]);
+    let bridge = site.start();
+    let (code, _, errors) = run(&["run", "--config", site.config().to_str().unwrap()]);
+    assert_eq!(code, 1);
+    assert!(errors.contains(&format!("store.redb is in use by another process, pid {};", bridge.pid())), "{errors}");
+    assert!(bridge.stop().success());
+}
+
+#[test]
 fn a_state_directory_that_vanishes_is_noticed_and_nothing_more_is_acknowledged() {
     let uri = SharedBroker::uri().unwrap();
     let site = Site::new(&uri, "", &[("orders", &route("orders", &unique("vanished"), "x", "", ""))]);
+    let config = std::fs::read_to_string(site.config()).unwrap();
+    std::fs::write(site.config(), config + "\n[http]\nlisten = \"127.0.0.1:0\"\n").unwrap();
     let bridge = site.start();
+    let health = bridge.wait_for(|line| line["event"] == "listening" && line["protocol"] == "http");
     deliver(bridge.address, &[message("orders", 1)]);
     let (state, elsewhere) = (site.path().join("state"), site.path().join("elsewhere"));
     std::fs::rename(&state, &elsewhere).unwrap();
     // Nobody sends: it is noticed all the same.
     let line = bridge.wait_for(|line| line["event"] == "store_missing");
     assert_eq!(line["level"], "error");
+    let (code, why) = http(health["address"].as_str().unwrap(), "/readyz");
+    assert!(code == 503 && why.contains("store.redb has been deleted, moved or replaced"), "{code} {why}");
     runtime().block_on(async {
         let mut dialed = crate::sender::connect(bridge.address).await.unwrap();
         let packet = crate::sender::encoded(&message("orders", 2));

@@ -80,6 +80,25 @@ fn rich(ordinal: u32, sent: u32) -> UserMessage {
 }
 
 #[test]
+fn a_label_with_a_nul_inside_passes_and_stops_nobody() {
+    let uri = SharedBroker::uri().unwrap();
+    let exchange = unique("nul");
+    let site = Site::new(&uri, "", &[("orders", &route("orders", &exchange, "{label}", "", ""))]);
+    let bridge = site.start();
+    let mut odd = message("orders", 1);
+    odd.properties.label = Some(WideText::from_text("order\0rest"));
+    let received = runtime().block_on(async {
+        let application = Application::declare(&uri, &exchange).await;
+        let address = bridge.address;
+        tokio::task::spawn_blocking(move || deliver(address, &[odd, message("orders", 2)])).await.unwrap();
+        application.receive(2).await
+    });
+    assert_eq!(received[0].0.routing_key.as_str(), "order");
+    assert_eq!(received[0].text("msmq-label").unwrap(), "order\0rest");
+    assert!(bridge.stop().success());
+}
+
+#[test]
 fn a_client_in_another_language_reads_properties_and_headers() {
     let uri = SharedBroker::uri().unwrap();
     let exchange = unique("forms");
