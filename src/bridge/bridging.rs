@@ -126,13 +126,9 @@ impl Bridge {
         let switches = Switches::new();
 
         let acknowledger = AcknowledgerCell::default();
-        let reception: Arc<dyn Reception> = Arc::new(Desk::new(
-            Arc::clone(&admission),
-            ground.store.clone(),
-            clock,
-            Arc::clone(&ground.counters),
-            Arc::clone(&acknowledger),
-        ));
+        let (counters, asked) = (Arc::clone(&ground.counters), Arc::clone(&acknowledger));
+        let desk = Desk::new(Arc::clone(&admission), ground.store.clone(), clock, counters, asked);
+        let reception: Arc<dyn Reception> = Arc::new(desk);
         let awaited = Awaited::default();
         let settings = link_settings(manager, guid);
         let outgoing = Outgoing::open(OutgoingParts {
@@ -197,7 +193,7 @@ impl Bridge {
         let Ground { store, counters, states, connectors, .. } = ground;
         let mut summary = JoinSet::new();
         summary.spawn(Summary { routes, store, counters, states, clock }.run(switches.drain.1.clone()));
-        let (close, drain, hang_up) = (switches.close.0, switches.drain.0, switches.hang_up.0);
+        let Switches { close: (close, _), drain: (drain, _), hang_up: (hang_up, _) } = switches;
         let shutdown_timeout = manager.shutdown_timeout;
         Ok(Self {
             view,

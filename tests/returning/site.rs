@@ -53,10 +53,10 @@ impl Site {
         let path = self.path().join("directory.toml");
         let mut text = std::fs::read_to_string(&path).unwrap_or_default();
         for machine in machines {
-            text.push_str(&format!(
+            text += &format!(
                 "[[machine]]\nguid = \"{}\"\nname = \"{}\"\naddresses = [\"{}\"]\n",
                 machine.guid, machine.name, machine.address
-            ));
+            );
         }
         std::fs::write(path, text).unwrap();
     }
@@ -64,7 +64,7 @@ impl Site {
     pub(crate) fn know_queue(&self, machine: &Machine, name: &str, guid: Guid) {
         let path = self.path().join("directory.toml");
         let mut text = std::fs::read_to_string(&path).unwrap_or_default();
-        text.push_str(&format!("[[queue]]\npath = '{}\\{name}'\nguid = \"{guid}\"\n", machine.name));
+        text += &format!("[[queue]]\npath = '{}\\{name}'\nguid = \"{guid}\"\n", machine.name);
         std::fs::write(path, text).unwrap();
     }
 
