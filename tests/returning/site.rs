@@ -1,6 +1,7 @@
 //! A bridge in this process, between a foreign system in memory and machines of the test.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -53,10 +54,12 @@ impl Site {
         let path = self.path().join("directory.toml");
         let mut text = std::fs::read_to_string(&path).unwrap_or_default();
         for machine in machines {
-            text += &format!(
+            write!(
+                text,
                 "[[machine]]\nguid = \"{}\"\nname = \"{}\"\naddresses = [\"{}\"]\n",
                 machine.guid, machine.name, machine.address
-            );
+            )
+            .unwrap();
         }
         std::fs::write(path, text).unwrap();
     }
@@ -64,7 +67,7 @@ impl Site {
     pub(crate) fn know_queue(&self, machine: &Machine, name: &str, guid: Guid) {
         let path = self.path().join("directory.toml");
         let mut text = std::fs::read_to_string(&path).unwrap_or_default();
-        text += &format!("[[queue]]\npath = '{}\\{name}'\nguid = \"{guid}\"\n", machine.name);
+        write!(text, "[[queue]]\npath = '{}\\{name}'\nguid = \"{guid}\"\n", machine.name).unwrap();
         std::fs::write(path, text).unwrap();
     }
 
