@@ -103,13 +103,13 @@ const BODY_TYPES: [(&str, u32); 4] = [("bytes", 0x1011), ("bstr", 8), ("lpstr", 
 pub(super) fn read(
     name: String,
     root: &Section<'_>,
+    security: &Section<'_>,
     machine: Option<&QueueManagerConfig>,
     connectors: Option<&Connectors>,
     required: bool,
 ) -> Option<ReturnRoute> {
     let from = read_from_amqp(&root.section("from"), connectors);
     let to = read_to_msmq(&root.section("to"), machine);
-    let security = root.section("security");
     let _ = security.flag("sign");
     let _ = security.choice("encrypt", &["aes128", "aes192", "aes256", "rc2", "rc4"].map(|word| (word, ())));
     let _ = security.choice("signature_form", &["property", "wire"].map(|word| (word, ())));

@@ -206,7 +206,7 @@ pub(super) fn read(document: &Document<'_>, root: &Section<'_>, surroundings: Su
         guid: None,
     };
     if from.has("connector") {
-        let route = return_route::read(name, root, machine, connectors, required);
+        let route = return_route::read(name, root, &security, machine, connectors, required);
         draft.route = route.map(|route| AnyRoute::ToMsmq(Box::new(route)));
         unsupported::check(root, unsupported::File::RouteToMsmq);
     } else {

@@ -7,14 +7,14 @@ use super::route::{
     Accepts, Authenticate, ExtensionPolicy, OnQuota, Privacy, Route, SecurityMode, Senders, Unroutable,
 };
 use super::values::{Size, Time};
-use super::{Config, ConnectorConfig, DirectoryConfig, UriSource};
+use super::{Config, ConnectorConfig, Delivery, Destination, DirectoryConfig, ReturnRoute, UriSource};
 
 /// What a [`Config`] comes to, for people: canonical names, defaults filled in, no secrets.
 pub struct Summary<'a>(pub &'a Config);
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Config { queue_manager, store, directory, connectors, routes, http, admin, .. } = self.0;
+        let Config { queue_manager, store, directory, connectors, routes, return_routes, http, admin, .. } = self.0;
         write!(f, "queue manager {}", queue_manager.name)?;
         if !queue_manager.accept_as.is_empty() {
             write!(f, ", also called {}", queue_manager.accept_as.join(", "))?;
@@ -45,6 +45,9 @@ impl fmt::Display for Summary<'_> {
         }
         for route in routes {
             write_route(f, route, queue_manager)?;
+        }
+        for route in return_routes {
+            write_return_route(f, route)?;
         }
         Ok(())
     }
@@ -109,6 +112,36 @@ fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManager
     if from.ignore_expiry {
         writeln!(f, "  delivers expired messages")?;
     }
+    if !required {
+        writeln!(f, "  the bridge counts as ready without it")?;
+    }
+    Ok(())
+}
+
+fn write_return_route(f: &mut fmt::Formatter<'_>, route: &ReturnRoute) -> fmt::Result {
+    let ReturnRoute { name, from, to, required } = route;
+    write!(f, "route {name}: {} queue \"{}\" to ", from.connector, from.queue)?;
+    match &to.queue {
+        Destination::Fixed(name) => writeln!(f, "{name}")?,
+        Destination::ReplyTo => writeln!(f, "the queue that each message names")?,
+    }
+    let delivery = match to.delivery {
+        Some(Delivery::Express) => "express",
+        Some(Delivery::Recoverable) => "recoverable",
+        None => "express or recoverable as each message says",
+    };
+    let dead_letter = if to.dead_letter { "kept as dead letters" } else { "dropped" };
+    match to.time_to_reach_queue {
+        Some(time) => writeln!(f, "  {delivery}; what is not there after {} is {dead_letter}", Time(time))?,
+        None => writeln!(f, "  {delivery}; tried for ever")?,
+    }
+    writeln!(
+        f,
+        "  {} deliveries at a time, settled after {} at the latest; holds at most {} for a destination",
+        from.prefetch,
+        Time(from.settle_after),
+        Size(to.quota)
+    )?;
     if !required {
         writeln!(f, "  the bridge counts as ready without it")?;
     }

@@ -97,18 +97,77 @@ signature_form = \"wire\"
 ";
 
 #[test]
-fn routes_to_msmq_are_understood_and_refused() {
-    let refusal = "routes/orders.toml:2: from.connector: is not supported by this version; routes lead from MSMQ to AMQP: \
-                   [from] queue, [to] connector";
-    assert_eq!(wrong_in_route(TO_MSMQ), [refusal]);
-    let faulty = TO_MSMQ.replace("prefetch", "prefech").replace("\"4d\"", "4").replace("\"receive\"", "\"recieve\"");
-    assert_eq!(
-        wrong_in_route(&faulty),
-        [
-            refusal,
-            "routes/orders.toml:4: from.prefech: unknown key; did you mean \"prefetch\"?",
-            "routes/orders.toml:9: to.time_to_reach_queue: a time such as \"4d\" or \"infinite\" is expected, not an integer",
-            "routes/orders.toml:15: to.ack: \"recieve\" is not \"reach\" or \"receive\"; did you mean \"receive\"?",
-        ]
-    );
+fn a_route_to_msmq_is_told_what_it_asks_for_in_vain() {
+    let refusals = [
+        "routes/orders.toml:18: security.sign: true is not supported by this version; messages are sent unsigned",
+        "routes/orders.toml:19: security.encrypt: is not supported by this version; bodies are sent in clear",
+        "routes/orders.toml:20: warning: security.signature_form: has no effect in this version: messages are sent unsigned",
+    ];
+    assert_eq!(wrong_in_route(TO_MSMQ), refusals);
+    let asking = TO_MSMQ.replace("journal = false", "journal = true").replace("\"recoverable\"", "\"transactional\"");
+    let more = wrong_in_route(&asking);
+    assert_eq!(more.len(), 5, "{more:?}");
+    assert!(more[0].contains("to.delivery") && more[1].contains("to.journal"), "{more:?}");
+}
+
+const PLAIN_TO_MSMQ: &str = "\
+[from]
+connector = \"rabbit\"
+queue = \"replies\"
+[to]
+queue = 'DIRECT=OS:win01\\private$\\replies'
+";
+
+#[test]
+fn faults_of_a_route_to_msmq_are_named_with_line_and_remedy() {
+    assert_eq!(wrong_in_route(PLAIN_TO_MSMQ), NOTHING);
+    assert_eq!(wrong_in_route(&PLAIN_TO_MSMQ.replace(r"DIRECT=OS:win01\private$\replies", "{Reply_To}")), NOTHING);
+    for (given, wrong, expected) in [
+        ("\"rabbit\"", "\"rabit\"", "2: from.connector: there is no connector \"rabit\"; did you mean \"rabbit\"?"),
+        (
+            "queue = \"replies\"\n",
+            "",
+            "1: from.queue: is missing; write the name of the AMQP queue, such as queue = \"replies\"",
+        ),
+        ("\"replies\"", "\"\"", "3: from.queue: the name of a queue has 1 to 255 bytes"),
+        ("[to]", "prefech = 1\n[to]", "4: from.prefech: unknown key; did you mean \"prefetch\"?"),
+        (
+            "win01",
+            "bridge01",
+            "5: to.queue: DIRECT=OS:bridge01\\private$\\replies is a queue of this machine; a route leads to queues of others",
+        ),
+        (
+            "replies'",
+            "replies;journal'",
+            "5: to.queue: DIRECT=OS:win01\\private$\\replies;JOURNAL is a journal or dead-letter queue; nobody sends to it",
+        ),
+        (
+            "replies'",
+            "replies;retry'",
+            "5: to.queue: DIRECT=OS:win01\\private$\\replies;retry is a sub-queue; other machines can't send to it",
+        ),
+        (
+            "'DIRECT=OS:win01\\private$\\replies'",
+            "'DL=c778ca24-7c5a-4060-80c0-aeee428d53ae'",
+            "5: to.queue: DL=C778CA24-7C5A-4060-80C0-AEEE428D53AE is not one queue; DIRECT=, PRIVATE= and PUBLIC= names can be sent to",
+        ),
+        (
+            "replies'\n",
+            "replies'\nbody_type = \"blob\"\n",
+            "6: to.body_type: is no body type: \"bytes\", \"bstr\", \"lpstr\", \"lpwstr\" or a number such as \"0x1011\" is expected",
+        ),
+        (
+            "replies'\n",
+            "replies'\ntime_to_reach_queue = 4\n",
+            "6: to.time_to_reach_queue: a time such as \"4d\" or \"infinite\" is expected, not an integer",
+        ),
+        (
+            "replies'\n",
+            "replies'\nack = [\"recieve\"]\n",
+            "6: to.ack: \"recieve\" is not \"reach\" or \"receive\"; did you mean \"receive\"?",
+        ),
+    ] {
+        let text = PLAIN_TO_MSMQ.replacen(given, wrong, 1);
+        assert_eq!(wrong_in_route(&text), [format!("routes/orders.toml:{expected}")], "{wrong}");
+    }
 }

@@ -194,6 +194,10 @@ fn the_environment_fills_in_values_of_every_type() {
 fn the_summary_shows_canonical_names() {
     let files = Files::new(&MAIN.replace("guest:guest", "mqbridge:${P}"))
         .with("routes/orders.toml", &ROUTE.replace(r"private$\orders", r"DIRECT=TCP:10.1.2.3\PRIVATE$\Orders"))
+        .with(
+            "routes/replies.toml",
+            "[from]\nconnector = \"rabbit\"\nqueue = \"replies\"\n[to]\nqueue = 'direct=os:win01\\PRIVATE$\\Replies'\n",
+        )
         .with_variable("P", "s3cret");
     let config = files.with_nothing_wrong();
     assert_eq!(
@@ -211,6 +215,9 @@ route orders: DIRECT=OS:bridge01\\private$\\Orders
   non-transparent: this version refuses signed and encrypted messages
   holds at most 1 GiB, then sessions are closed; 512 in flight
   unroutable messages: tried again; extensions over 64 KiB are left out
+route replies: rabbit queue \"replies\" to DIRECT=OS:win01\\private$\\Replies
+  express or recoverable as each message says; what is not there after 4d is dropped
+  256 deliveries at a time, settled after 1m at the latest; holds at most 1 GiB for a destination
 "
     );
 }
