@@ -135,6 +135,14 @@ impl Place {
         Some(Volume { free, reserve: (size / 20).min(MOST_RESERVED) })
     }
 
+    /// Bytes of the volume that the file takes.
+    pub(super) fn allocated(&self) -> u64 {
+        /// What `st_blocks` counts.
+        const BLOCK: u64 = 512;
+        let Self::File(path) = self else { return 0 };
+        fs::metadata(path).map_or(0, |file| file.blocks().saturating_mul(BLOCK))
+    }
+
     /// Opens the database, making it when absent; whether it was made. Then [`Place::settle`] is to be called, once it
     /// has its tables.
     pub(super) fn open(&self) -> Result<(Engine, bool), StoreError> {

@@ -73,6 +73,11 @@ impl Ledger {
         self.bytes
     }
 
+    /// Messages in all queues.
+    pub(super) fn messages(&self) -> u64 {
+        self.accounts.values().map(|account| account.row.messages).sum()
+    }
+
     /// One more than the last arrival given.
     pub(super) fn next_arrival(&self) -> u64 {
         self.next_arrival

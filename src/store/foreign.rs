@@ -34,6 +34,11 @@ impl ForeignHistory {
         self.unsaved = self.next;
     }
 
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> usize {
+        self.keys.len()
+    }
+
     pub(super) fn knows(&self, key: &ForeignKey) -> bool {
         self.numbers.contains_key(key)
     }

@@ -89,6 +89,11 @@ impl History {
         true
     }
 
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> usize {
+        self.by_age.len()
+    }
+
     /// Remembers a message that was not seen.
     pub(super) fn remember(&mut self, id: MessageId, now: u64) {
         let before = self.runs.get_mut(&id.source).and_then(|runs| runs.range_mut(..=id.ordinal).next_back());

@@ -221,7 +221,9 @@ impl Writer {
             guarded(|| self.begin()).map_err(|fault| self.failed(&fault))?
         };
         if batch.iter().any(|request| matches!(request, Request::Store { .. })) {
-            self.books.volume = self.shared.place.volume();
+            let allocated = self.shared.place.allocated();
+            self.books.volume =
+                self.shared.place.volume().map(|volume| volume.with_free_pages(allocated, &self.books.content()));
         }
         let (books, scratch) = (&mut self.books, &mut self.scratch);
         let result = guarded(|| {
