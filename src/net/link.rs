@@ -50,6 +50,8 @@ pub(super) enum Role {
     Initiator {
         /// Whom we called.
         server: Guid,
+        /// Whether it was asked by ping before.
+        pinged: bool,
         /// Who waits for the session, and is told why there is none.
         caller: oneshot::Sender<Result<Lane, String>>,
     },
@@ -131,8 +133,9 @@ impl Link {
         let called = matches!(role, Role::Initiator { .. });
         let (session, seat, caller) = match role {
             Role::Acceptor => (Session::acceptor(settings.session, now), sessions.admit(), None),
-            Role::Initiator { server, caller } => {
-                (Session::initiator(settings.session, server, now), sessions.own(), Some(caller))
+            Role::Initiator { server, pinged, caller } => {
+                let call = if pinged { Session::initiator_after_ping } else { Session::initiator };
+                (call(settings.session, server, now), sessions.own(), Some(caller))
             }
         };
         Self {

@@ -28,6 +28,8 @@ fn a_minimal_configuration_has_the_documented_defaults() {
     assert_eq!(machine.handshake_timeout, Duration::from_mins(1));
     assert_eq!(machine.slow_sender_timeout, Duration::from_mins(1));
     assert_eq!(machine.idle_timeout, Duration::from_mins(5));
+    assert!(!machine.ping_first);
+    assert!(!machine.ping_first);
     assert_eq!(machine.shutdown_timeout, Duration::from_secs(30));
     assert_eq!(config.store.quota, 10 << 30);
     assert_eq!(config.keys.private_key_file, None);
@@ -72,6 +74,8 @@ clock_skew = \"0s\"
 handshake_timeout = \"5s\"
 slow_sender_timeout = \"10s\"
 idle_timeout = \"15s\"
+ping_first = true
+ping_first = true
 [store]
 quota = \"2 GiB\"
 [keys]
@@ -128,6 +132,7 @@ unroutable = \"dead-letter\"
     assert_eq!(machine.state_dir, dir.join("state"), "paths are relative to the file");
     assert_eq!(machine.listen.len(), 2);
     assert_eq!(machine.ping, []);
+    assert!(machine.ping_first);
     assert_eq!((machine.max_sessions, machine.max_message, machine.clock_skew), (7, 64 << 10, Duration::ZERO));
     assert_eq!(config.keys.private_key_file, Some(dir.join("qm.pem")));
     let ConnectorConfig::Amqp091(rabbit) = &config.connectors["rabbit"];
