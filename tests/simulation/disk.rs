@@ -42,9 +42,15 @@ pub(crate) struct Pace {
     pub(crate) slow_percent: u64,
 }
 
-/// The writer of one life of a machine: one write after the other, each durable some time after it was submitted.
-pub(crate) struct Writer {
+/// The writers of one life of a machine, one for each queue: one write after the other, each durable some time after it
+/// was submitted. So messages of one session become durable out of their order, but not those for one queue.
+pub(crate) struct Writers {
     pace: Pace,
+    queues: [WriteQueue; DESTINATIONS],
+}
+
+#[derive(Default)]
+struct WriteQueue {
     waiting: VecDeque<(Moment, Write)>,
     last_due: Moment,
 }
@@ -93,45 +99,60 @@ impl Disk {
     }
 }
 
-impl Writer {
-    pub(crate) const fn new(pace: Pace, now: Moment) -> Self {
-        Self { pace, waiting: VecDeque::new(), last_due: now }
+impl Writers {
+    pub(crate) fn new(pace: Pace) -> Self {
+        Self { pace, queues: Default::default() }
     }
 
     pub(crate) fn submit(&mut self, now: Moment, write: Write, chance: &mut Chance) {
+        let (Write::Arrival { letter, .. } | Write::Removal(letter)) = &write;
         let limit = if chance.percent(self.pace.slow_percent) { self.pace.worst } else { self.pace.usual };
         let wait = Duration::from_millis(chance.below(limit.as_millis() as u64 + 1));
-        self.last_due = self.last_due.max(now + wait);
-        self.waiting.push_back((self.last_due, write));
+        let queue = &mut self.queues[letter.destination];
+        queue.last_due = queue.last_due.max(now + wait);
+        queue.waiting.push_back((queue.last_due, write));
     }
 
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        self.waiting.front().map(|(due, _)| *due)
+        self.queues.iter().filter_map(WriteQueue::next_due).min()
     }
 
     /// The next write that is durable by now.
     pub(crate) fn take_due(&mut self, now: Moment) -> Option<Write> {
-        self.waiting.pop_front_if(|(due, _)| *due <= now).map(|(_, write)| write)
+        let queue =
+            self.queues.iter_mut().min_by_key(|queue| queue.next_due().map_or((true, now), |due| (false, due)))?;
+        queue.waiting.pop_front_if(|(due, _)| *due <= now).map(|(_, write)| write)
     }
 
     /// The machine stops: some of what waits is durable nevertheless, though nobody was told.
     pub(crate) fn take_some(&mut self, chance: &mut Chance) -> Vec<Write> {
-        let durable = chance.below(self.waiting.len() as u64 + 1) as usize;
-        self.waiting.drain(..durable).map(|(_, write)| write).collect()
+        let mut durable = Vec::new();
+        for WriteQueue { waiting, .. } in &mut self.queues {
+            let count = chance.below(waiting.len() as u64 + 1) as usize;
+            durable.extend(waiting.drain(..count).map(|(_, write)| write));
+        }
+        durable
     }
 
-    /// A message can't be stored. Nothing of its connection that comes behind it is, either: order holds within a
-    /// session. Gives the connection.
+    /// A message can't be stored. Nothing of its connection that is behind it in its queue is, either: order holds.
+    /// Gives the connection.
     pub(crate) fn fail_one(&mut self, chance: &mut Chance) -> Option<u64> {
-        let at = chance.below(self.waiting.len() as u64) as usize;
-        let (_, Write::Arrival { connection: failed, .. }) = self.waiting.get(at)? else { return None };
+        let WriteQueue { waiting, .. } = &mut self.queues[chance.below(DESTINATIONS as u64) as usize];
+        let at = chance.below(waiting.len() as u64) as usize;
+        let (_, Write::Arrival { connection: failed, .. }) = waiting.get(at)? else { return None };
         let failed = *failed;
         let mut place = 0;
-        self.waiting.retain(|(_, write)| {
+        waiting.retain(|(_, write)| {
             place += 1;
             place <= at || !matches!(write, Write::Arrival { connection, .. } if *connection == failed)
         });
         Some(failed)
+    }
+}
+
+impl WriteQueue {
+    fn next_due(&self) -> Option<Moment> {
+        self.waiting.front().map(|(due, _)| *due)
     }
 }
 

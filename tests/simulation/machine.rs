@@ -9,7 +9,7 @@ use mqbridge::mqqb::Moment;
 use mqbridge::mqqb::session::{CloseCause, Event, Outgoing, SendToken, Session, SessionSettings, Settled};
 use mqbridge::mqqb::wire::{FrameCutter, MAX_PACKET_SIZE};
 
-use crate::disk::{DESTINATIONS, Disk, Letter, Pace, Write, Writer, Written};
+use crate::disk::{DESTINATIONS, Disk, Letter, Pace, Write, Writers, Written};
 use crate::ledger::Ledger;
 use crate::packets::Chance;
 
@@ -30,7 +30,7 @@ pub(crate) struct Machine {
 pub(crate) struct Memory {
     queues: [Queue; DESTINATIONS],
     ordinals: Range<u32>,
-    writer: Writer,
+    writers: Writers,
     ends: BTreeMap<u64, End>,
     /// The connection that messages are sent on: all queues share its window.
     lane: Option<u64>,
@@ -83,7 +83,7 @@ impl Machine {
         let Some(memory) = &self.memory else { return self.up_at };
         let deadlines = memory.ends.values().filter_map(|end| end.session.deadline());
         let planned = self.plan.front().map(|(at, ..)| *at);
-        deadlines.chain(planned).chain(memory.writer.next_due()).min()
+        deadlines.chain(planned).chain(memory.writers.next_due()).min()
     }
 
     /// When it wants to call the other machine.
@@ -97,7 +97,7 @@ impl Machine {
     pub(crate) fn is_done(&self) -> bool {
         let Some(memory) = &self.memory else { return false };
         self.plan.is_empty()
-            && memory.writer.next_due().is_none()
+            && memory.writers.next_due().is_none()
             && memory.queues.iter().all(|queue| queue.letters.is_empty())
     }
 
@@ -119,7 +119,7 @@ impl Machine {
             // The application is told when it is on disk.
             self.disk.outgoing[destination].extend(recoverable.then_some(letter));
         }
-        while let Some(write) = memory.writer.take_due(now) {
+        while let Some(write) = memory.writers.take_due(now) {
             let (connection, receipt) = match self.disk.commit(write) {
                 Written::Stored(letter, connection, receipt) => {
                     ledgers.receiving.stored(letter);
@@ -188,7 +188,7 @@ impl Machine {
     /// A message can't be stored: the session that brought it is closed.
     pub(crate) fn fail_write(&mut self, now: Moment, chance: &mut Chance) -> bool {
         let Some(memory) = &mut self.memory else { return false };
-        let Some(connection) = memory.writer.fail_one(chance) else { return false };
+        let Some(connection) = memory.writers.fail_one(chance) else { return false };
         if let Some(end) = memory.ends.get_mut(&connection) {
             end.session.close(now, CloseCause::Local("the disk is full".into()));
         }
@@ -200,7 +200,7 @@ impl Machine {
         let Some(mut memory) = self.memory.take() else { return Vec::new() };
         self.up_at = Some(until);
         self.life += 1;
-        for write in memory.writer.take_some(chance) {
+        for write in memory.writers.take_some(chance) {
             match self.disk.commit(write) {
                 Written::Stored(letter, ..) => ledgers.receiving.stored(letter),
                 Written::Duplicate(..) => ledgers.receiving.duplicates += 1,
@@ -250,7 +250,7 @@ impl Memory {
         Self {
             queues: disk.outgoing.each_ref().map(|letters| Queue { letters: letters.clone(), sent: 0 }),
             ordinals: 0..0,
-            writer: Writer::new(pace, now),
+            writers: Writers::new(pace),
             ends: BTreeMap::new(),
             lane: None,
             failures: 0,
@@ -273,7 +273,7 @@ impl Memory {
             Event::Writable => {}
             Event::Received { message, receipt, .. } => {
                 let (id, letter) = (message.id(), Letter::read(&message));
-                self.writer.submit(now, Write::Arrival { id, letter, connection, receipt }, chance);
+                self.writers.submit(now, Write::Arrival { id, letter, connection, receipt }, chance);
             }
             Event::Acknowledged(SendToken(token)) => {
                 assert_eq!(self.lane, Some(connection), "an acknowledgment from a session that was given up");
@@ -282,7 +282,7 @@ impl Memory {
                 let letter = queues.find_map(|queue| queue.take(token)).expect("acknowledged once, after it was sent");
                 ledgers.sending.acknowledged(letter);
                 if letter.recoverable {
-                    self.writer.submit(now, Write::Removal(letter), chance);
+                    self.writers.submit(now, Write::Removal(letter), chance);
                 }
             }
             Event::Closed(cause) => return Some(cause),
