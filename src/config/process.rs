@@ -398,6 +398,7 @@ mod tests {
             idle_timeout: ONE_SECOND,
             retry_interval: ONE_SECOND,
             retry_interval_max: ONE_SECOND,
+            ping_first: false,
             connect_timeout: ONE_SECOND,
             insecure_nacks: false,
             shutdown_timeout: ONE_SECOND,

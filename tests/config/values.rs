@@ -29,7 +29,6 @@ fn a_minimal_configuration_has_the_documented_defaults() {
     assert_eq!(machine.slow_sender_timeout, Duration::from_mins(1));
     assert_eq!(machine.idle_timeout, Duration::from_mins(5));
     assert!(!machine.ping_first);
-    assert!(!machine.ping_first);
     assert_eq!(machine.shutdown_timeout, Duration::from_secs(30));
     assert_eq!(config.store.quota, 10 << 30);
     assert_eq!(config.keys.private_key_file, None);
@@ -74,7 +73,6 @@ clock_skew = \"0s\"
 handshake_timeout = \"5s\"
 slow_sender_timeout = \"10s\"
 idle_timeout = \"15s\"
-ping_first = true
 ping_first = true
 [store]
 quota = \"2 GiB\"
@@ -200,7 +198,7 @@ fn the_summary_shows_canonical_names() {
     let files = Files::new(&MAIN.replace("guest:guest", "mqbridge:${P}"))
         .with("routes/orders.toml", &ROUTE.replace(r"private$\orders", r"DIRECT=TCP:10.1.2.3\PRIVATE$\Orders"))
         .with_variable("P", "s3cret");
-    let config = files.with_nothing_wrong();
+    let mut config = files.with_nothing_wrong();
     assert_eq!(
         Summary(&config).to_string(),
         "\
@@ -218,4 +216,6 @@ route orders: DIRECT=OS:bridge01\\private$\\Orders
   unroutable messages: tried again; extensions over 64 KiB are left out
 "
     );
+    config.queue_manager.ping_first = true;
+    assert!(Summary(&config).to_string().contains("\n  asks other machines by ping before it calls them\n"));
 }

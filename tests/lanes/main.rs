@@ -144,10 +144,15 @@ impl Sender {
 }
 
 fn packet(ordinal: u32) -> Bytes {
+    packet_with(ordinal, Bytes::new())
+}
+
+fn packet_with(ordinal: u32, body: Bytes) -> Bytes {
     let destination = DirectField { name: WideText::from_text(r"OS:there\private$\orders"), ..Default::default() };
     let id = MessageId { source: OURS, ordinal };
     let mut message = UserMessage::new(id, 1_700_000_000, Guid::NULL, QueueField::Direct(destination));
     message.delivery = DeliveryMode::Recoverable;
+    message.properties.body = body;
     let mut packet = BytesMut::new();
     message.encode(&mut packet).unwrap();
     packet.freeze()

@@ -13,6 +13,9 @@ use tokio::time::timeout;
 
 use crate::THEIRS;
 
+/// After this, in virtual time, nothing will come.
+const PATIENCE: Duration = Duration::from_mins(10);
+
 /// Where the machine listens.
 pub(crate) struct Place(TcpListener);
 
@@ -35,7 +38,7 @@ impl Place {
 
     /// Somebody calls.
     pub(crate) async fn connection(&self) -> Peer {
-        let (stream, _) = self.0.accept().await.unwrap();
+        let (stream, _) = timeout(PATIENCE, self.0.accept()).await.expect("nobody calls").unwrap();
         // The system's own patience with small segments is real time.
         stream.set_nodelay(true).unwrap();
         Peer { stream, cutter: FrameCutter::new(MAX_PACKET_SIZE), input: BytesMut::new(), window: 64 }
@@ -68,7 +71,8 @@ impl Peer {
             if let Some(frame) = self.cutter.cut(&mut self.input).unwrap() {
                 return Some(Packet::decode(&frame).expect("we send what we can read"));
             }
-            if self.stream.read_buf(&mut self.input).await.unwrap_or(0) == 0 {
+            let read = timeout(PATIENCE, self.stream.read_buf(&mut self.input)).await.expect("nothing comes");
+            if read.unwrap_or(0) == 0 {
                 return None;
             }
         }

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mqbridge::mqqb::wire::{OperatingSystem, Ping};
-use mqbridge::net::{Clock, PingResponder, Places, Sessions, StopSwitch};
+use mqbridge::mqqb::wire::{Guid, OperatingSystem, Ping};
+use mqbridge::net::{Clock, Located, PingResponder, Places, Sessions, StopSwitch};
 use tokio::net::UdpSocket;
 
 use crate::peer::Place;
@@ -27,7 +27,8 @@ async fn silent() -> (u16, UdpSocket) {
 
 async fn question(socket: &UdpSocket) -> (Ping, SocketAddr) {
     let mut datagram = [0; 64];
-    let (length, from) = socket.recv_from(&mut datagram).await.unwrap();
+    let asked = tokio::time::timeout(Duration::from_mins(10), socket.recv_from(&mut datagram));
+    let (length, from) = asked.await.expect("nobody asks").unwrap();
     assert_eq!(length, Ping::SIZE);
     (Ping::decode(&datagram).unwrap(), from)
 }
@@ -125,10 +126,9 @@ async fn each_address_of_a_machine_is_asked_before_it_is_called() {
     let (gone, place) = (Place::new().await, Place::new().await);
     let (port, _switch) = responder(Places::new(1)).await;
     let caller = Caller::asking(Some(port));
-    let located =
-        mqbridge::net::Located { addresses: vec![gone.address(), place.address()], server: Default::default() };
+    let located = Located { addresses: vec![gone.address(), place.address()], server: Guid::NULL };
     drop(gone);
-    let opening = caller.lanes.open("there", Default::default(), || std::future::ready(Ok(located)));
+    let opening = caller.lanes.open("there", Guid::NULL, || std::future::ready(Ok(located)));
     let (_peer, outcome) = tokio::join!(place.session(64), opening);
     assert!(outcome.is_ok(), "{outcome:?}");
 }

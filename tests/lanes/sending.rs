@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mqbridge::net::Lane;
+use mqbridge::net::{Consignment, Lane};
 
 use crate::log;
 use crate::peer::{Peer, Place};
-use crate::{Caller, Sender};
+use crate::{Caller, Sender, packet_with};
 
 /// More messages than a session takes over while its window is full.
 const MANY: u32 = 100;
@@ -122,6 +122,22 @@ async fn several_senders_share_a_window_of_one() {
         sender.await.unwrap();
     }
     assert!(orders.iter().any(|latest| latest.iter().all(|place| (1..EACH).contains(place))), "they take turns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_does_not_read_fills_its_own_buffers_and_not_our_memory() {
+    let (_caller, lane, peer) = lane(64).await;
+    let sender = Sender::new();
+    let packet = packet_with(1, vec![0; 3 << 20].into());
+    let tasks: Vec<_> = (0..60)
+        .map(|_| (lane.clone(), Consignment { packet: packet.clone(), ..sender.consignment(1) }))
+        .map(|(lane, consignment)| tokio::spawn(async move { lane.send(consignment).await }))
+        .collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let taken_over = tasks.iter().filter(|task| task.is_finished()).count();
+    // 16 wait for the session, one or two for the system, which holds some of its own.
+    assert!((17..25).contains(&taken_over), "{taken_over} messages of 3 MiB are taken over");
+    drop(peer);
 }
 
 #[tokio::test(start_paused = true)]

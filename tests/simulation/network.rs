@@ -229,7 +229,9 @@ impl Network {
                 let victim = self.chance.below(self.connections.len() as u64) as usize;
                 if let Some(wires) = self.connections.values_mut().nth(victim) {
                     self.report.cuts += 1;
-                    wires.iter_mut().for_each(|wire| wire.cut(&mut self.chance));
+                    for wire in wires {
+                        wire.cut(&mut self.chance);
+                    }
                 }
             }
             35..65 => {
