@@ -137,7 +137,9 @@ impl Writers {
     /// A message can't be stored. Nothing of its connection that is behind it in its queue is, either: order holds.
     /// Gives the connection.
     pub(crate) fn fail_one(&mut self, chance: &mut Chance) -> Option<u64> {
-        let WriteQueue { waiting, .. } = &mut self.queues[chance.below(DESTINATIONS as u64) as usize];
+        let busy = self.queues.iter_mut().filter(|queue| !queue.waiting.is_empty()).collect::<Vec<_>>();
+        let chosen = chance.below(busy.len() as u64) as usize;
+        let WriteQueue { waiting, .. } = busy.into_iter().nth(chosen)?;
         let at = chance.below(waiting.len() as u64) as usize;
         let (_, Write::Arrival { connection: failed, .. }) = waiting.get(at)? else { return None };
         let failed = *failed;

@@ -65,7 +65,8 @@ impl Network {
         let machines = [1, 2].map(|last| {
             let settings = SessionSettings {
                 window: [1, 2, 64][chance.below(3) as usize],
-                cleanup_timeout: Duration::from_secs(chance.between(20, 90)),
+                // Long enough at times that it ends no session on which somebody waits.
+                cleanup_timeout: Duration::from_secs(if chance.percent(50) { chance.between(20, 90) } else { 3600 }),
                 initialization_timeout: Duration::from_secs(chance.between(20, 60)),
                 ..SessionSettings::new(guid(last))
             };
