@@ -17,7 +17,7 @@ use super::{Admission, Desk, Ordinals, OwnNames, OwnQueues, ReplyAddresses, Rout
 use crate::config::{Config, Destination, QueueManagerConfig, ReturnRoute};
 use crate::directory::Directory;
 use crate::mqqb::session::SessionSettings;
-use crate::mqqb::wire::{DirectName, FormatName, Guid, MAX_PACKET_SIZE, Protocol, QueuePath};
+use crate::mqqb::wire::{DirectName, FormatName, Guid, MAX_PACKET_SIZE, Ping, Protocol, QueuePath};
 use crate::net::{
     Clock, Lanes, LanesParts, LinkSettings, ListenError, Listener, PingResponder, Places, Reception, RetrySchedule,
     Sessions, Stop, StopSwitch,
@@ -341,6 +341,7 @@ fn lanes(
             longest: manager.retry_interval_max,
             connect: manager.connect_timeout,
         },
+        ping_port: manager.ping_first.then_some(Ping::PORT),
         stop: hanging_up.clone(),
     })
 }

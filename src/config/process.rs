@@ -39,6 +39,8 @@ pub struct QueueManagerConfig {
     pub retry_interval: Duration,
     /// The longest wait that comes of that.
     pub retry_interval_max: Duration,
+    /// Whether another machine is asked by ping before it is called (MS-MQQB 3.1.5.2.2).
+    pub ping_first: bool,
     /// How long an address has to take a connection.
     pub connect_timeout: Duration,
     /// Whether the negative acknowledgments are sent that Windows holds back (MS-MQQB 3.1.7.15).
@@ -215,6 +217,7 @@ fn read_queue_manager(section: &Section<'_>) -> QueueManagerConfig {
             .time("retry_interval", Duration::from_millis(100)..=ONE_HOUR)
             .map_or(Duration::from_secs(5), |time| time.value),
         retry_interval_max: timeout("retry_interval_max", Duration::from_mins(1)),
+        ping_first: section.flag("ping_first").is_some_and(|flag| flag.value),
         connect_timeout: timeout("connect_timeout", Duration::from_secs(5)),
         insecure_nacks: section.flag("insecure_nacks").is_some_and(|flag| flag.value),
         shutdown_timeout: timeout("shutdown_timeout", Duration::from_secs(30)),
@@ -395,6 +398,7 @@ mod tests {
             idle_timeout: ONE_SECOND,
             retry_interval: ONE_SECOND,
             retry_interval_max: ONE_SECOND,
+            ping_first: false,
             connect_timeout: ONE_SECOND,
             insecure_nacks: false,
             shutdown_timeout: ONE_SECOND,

@@ -151,8 +151,17 @@ impl Session {
 
     /// The side that calls (3.1.5.2.3). `server` is the queue manager called, null for a direct name.
     pub fn initiator(settings: SessionSettings, server: Guid, now: Moment) -> Self {
+        Self::calling(settings, server, false, now)
+    }
+
+    /// The side that calls after its ping was answered (3.1.5.2.2), which it says.
+    pub fn initiator_after_ping(settings: SessionSettings, server: Guid, now: Moment) -> Self {
+        Self::calling(settings, server, true, now)
+    }
+
+    fn calling(settings: SessionSettings, server: Guid, ping_sent: bool, now: Moment) -> Self {
         let mut session = Self::new(settings, State::WaitingForAnswer { server, asked: now }, now);
-        session.put_establish(&EstablishConnection::request(settings.local, server, now.as_timestamp(), false));
+        session.put_establish(&EstablishConnection::request(settings.local, server, now.as_timestamp(), ping_sent));
         session
     }
 

@@ -1,13 +1,16 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::dialer::connect;
 use super::link::{Link, Role};
+use super::ping::ask;
 use super::{Clock, Lane, LinkSettings, Peer, Reception, Sessions, Stop};
 use crate::mqqb::Moment;
 use crate::mqqb::wire::Guid;
@@ -20,6 +23,8 @@ pub struct Lanes {
     parts: LanesParts,
     lines: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Line>>>>,
     links: Mutex<JoinSet<()>>,
+    /// `PingCookie`.
+    cookies: AtomicU32,
 }
 
 /// What sessions from here are made of.
@@ -34,6 +39,9 @@ pub struct LanesParts {
     pub sessions: Sessions,
     /// How often a machine is called again.
     pub schedule: RetrySchedule,
+    /// The UDP port where a machine is asked by ping whether it would accept a session, before each attempt to
+    /// connect; `None` when it is not asked.
+    pub ping_port: Option<u16>,
     /// Ends them.
     pub stop: Stop,
 }
@@ -82,7 +90,7 @@ struct Line {
 impl Lanes {
     /// No sessions yet.
     pub fn new(parts: LanesParts) -> Self {
-        Self { parts, lines: Mutex::default(), links: Mutex::default() }
+        Self { parts, lines: Mutex::default(), links: Mutex::default(), cookies: AtomicU32::default() }
     }
 
     /// A session with the machine that `key` stands for: an open one, or a new one. `known` is its queue manager when
@@ -169,13 +177,12 @@ impl Lanes {
     }
 
     async fn call(&self, located: &Located) -> Result<Lane, String> {
-        let LanesParts { clock, settings, reception, sessions, schedule, stop } = &self.parts;
-        let (stream, address) =
-            connect(&located.addresses, schedule.connect).await.map_err(|error| error.to_string())?;
+        let LanesParts { clock, settings, reception, sessions, ping_port, stop, .. } = &self.parts;
+        let (stream, address) = self.reach(&located.addresses).await?;
         let local = stream.local_addr().map_err(|error| format!("the connection was lost: {error}"))?;
         let peer = Peer { address, local, queue_manager: Guid::NULL };
         let (caller, opened) = oneshot::channel();
-        let role = Role::Initiator { server: located.server, caller };
+        let role = Role::Initiator { server: located.server, pinged: ping_port.is_some(), caller };
         let link = Link::new(*clock, *settings, Arc::clone(reception), peer, sessions, role);
         {
             let mut links = self.links();
@@ -183,6 +190,28 @@ impl Lanes {
             links.spawn(link.run(stream, stop.clone()));
         }
         opened.await.unwrap_or_else(|_| Err("the bridge stops".to_owned())).map_err(|why| format!("{address}: {why}"))
+    }
+
+    /// Connects to the first address that takes the connection; where pings are wanted, one that says by ping that it
+    /// would accept a session (MS-MQQB 3.1.5.2.2).
+    async fn reach(&self, addresses: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), String> {
+        let limit = self.parts.schedule.connect;
+        let Some(port) = self.parts.ping_port else {
+            return connect(addresses, limit).await.map_err(|error| error.to_string());
+        };
+        let mut failure = "it has no address".to_owned();
+        for address in addresses {
+            let asked = ask(SocketAddr::new(address.ip(), port), self.parts.settings.session.local, &self.cookies);
+            let outcome = match asked.await {
+                Ok(()) => connect(&[*address], limit).await.map_err(|error| error.to_string()),
+                Err(error) => Err(format!("{address} is not called: {error}")),
+            };
+            match outcome {
+                Ok(reached) => return Ok(reached),
+                Err(reason) => failure = reason,
+            }
+        }
+        Err(failure)
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) enum Role {
     Initiator {
         /// Whom we called.
         server: Guid,
+        /// Whether it was asked by ping before.
+        pinged: bool,
         /// Who waits for the session, and is told why there is none.
         caller: oneshot::Sender<Result<Lane, String>>,
     },
@@ -131,8 +133,9 @@ impl Link {
         let called = matches!(role, Role::Initiator { .. });
         let (session, seat, caller) = match role {
             Role::Acceptor => (Session::acceptor(settings.session, now), sessions.admit(), None),
-            Role::Initiator { server, caller } => {
-                (Session::initiator(settings.session, server, now), sessions.own(), Some(caller))
+            Role::Initiator { server, pinged, caller } => {
+                let call = if pinged { Session::initiator_after_ping } else { Session::initiator };
+                (call(settings.session, server, now), sessions.own(), Some(caller))
             }
         };
         Self {
@@ -302,17 +305,19 @@ impl Link {
         }
     }
 
-    /// Sends as many of the waiting messages as the window has room for, this one first.
+    /// Sends as many of the waiting messages as the window and the output have room for, this one first.
     fn send(&mut self, consignment: Consignment) {
         let mut next = Some(consignment);
+        let mut unwritten = self.output.len();
         while let Some(Consignment { token, packet, recoverable, acknowledged }) = next {
+            unwritten += packet.len();
             let own = self.next_token;
             self.next_token += 1;
             let outgoing = Outgoing { token: SendToken(own), packet, recoverable };
             if self.session.send(self.clock.now(), outgoing).is_ok() {
                 self.sent.insert(own, (token, acknowledged));
             }
-            let room = self.session.window_left() > 0;
+            let room = self.session.window_left() > 0 && unwritten < MAX_OUTPUT;
             next = if room { self.outbox.try_recv().ok() } else { None };
         }
     }

@@ -10,9 +10,8 @@ fn faults_of_the_main_file_are_named_with_line_and_remedy() {
         (
             "colour = 1",
             "mqbridge.toml:4: queue_manager.colour: unknown key; [queue_manager] may have accept_as, clock_skew, \
-             connect_timeout, handshake_timeout, idle_timeout, insecure_nacks, listen, max_message, max_sessions, name, ping, \
-             retry_interval, retry_interval_max, \
-             shutdown_timeout, slow_sender_timeout, state_dir",
+             connect_timeout, handshake_timeout, idle_timeout, insecure_nacks, listen, max_message, max_sessions, name, \
+             ping, ping_first, retry_interval, retry_interval_max, shutdown_timeout, slow_sender_timeout, state_dir",
         ),
         (
             "listen = []",

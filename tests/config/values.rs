@@ -28,6 +28,7 @@ fn a_minimal_configuration_has_the_documented_defaults() {
     assert_eq!(machine.handshake_timeout, Duration::from_mins(1));
     assert_eq!(machine.slow_sender_timeout, Duration::from_mins(1));
     assert_eq!(machine.idle_timeout, Duration::from_mins(5));
+    assert!(!machine.ping_first);
     assert_eq!(machine.shutdown_timeout, Duration::from_secs(30));
     assert_eq!(config.store.quota, 10 << 30);
     assert_eq!(config.keys.private_key_file, None);
@@ -72,6 +73,7 @@ clock_skew = \"0s\"
 handshake_timeout = \"5s\"
 slow_sender_timeout = \"10s\"
 idle_timeout = \"15s\"
+ping_first = true
 [store]
 quota = \"2 GiB\"
 [keys]
@@ -128,6 +130,7 @@ unroutable = \"dead-letter\"
     assert_eq!(machine.state_dir, dir.join("state"), "paths are relative to the file");
     assert_eq!(machine.listen.len(), 2);
     assert_eq!(machine.ping, []);
+    assert!(machine.ping_first);
     assert_eq!((machine.max_sessions, machine.max_message, machine.clock_skew), (7, 64 << 10, Duration::ZERO));
     assert_eq!(config.keys.private_key_file, Some(dir.join("qm.pem")));
     let ConnectorConfig::Amqp091(rabbit) = &config.connectors["rabbit"];
@@ -199,7 +202,7 @@ fn the_summary_shows_canonical_names() {
             "[from]\nconnector = \"rabbit\"\nqueue = \"replies\"\n[to]\nqueue = 'direct=os:win01\\PRIVATE$\\Replies'\n",
         )
         .with_variable("P", "s3cret");
-    let config = files.with_nothing_wrong();
+    let mut config = files.with_nothing_wrong();
     assert_eq!(
         Summary(&config).to_string(),
         "\
@@ -220,4 +223,6 @@ route replies: rabbit queue \"replies\" to DIRECT=OS:win01\\private$\\Replies
   256 deliveries at a time, settled after 1m at the latest; holds at most 1 GiB for a destination
 "
     );
+    config.queue_manager.ping_first = true;
+    assert!(Summary(&config).to_string().contains("\n  asks other machines by ping before it calls them\n"));
 }

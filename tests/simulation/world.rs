@@ -41,27 +41,7 @@ pub(crate) struct World {
     report: Report,
 }
 
-macro_rules! report {
-    ($($field:ident: $words:literal),* $(,)?) => {
-        /// What happened, in numbers.
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(crate) struct Report {
-            $($field: u64),*
-        }
-
-        impl Report {
-            pub(crate) fn plus(self, other: Self) -> Self {
-                Self { $($field: self.$field + other.$field),* }
-            }
-
-            pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
-                vec![$(($words, self.$field)),*]
-            }
-        }
-    };
-}
-
-report! {
+crate::report::report! {
     steps: "a step",
     connections: "a connection",
     cuts: "a cut",

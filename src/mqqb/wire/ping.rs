@@ -14,6 +14,8 @@ pub struct Ping {
 }
 
 impl Ping {
+    /// The UDP port of an acceptor (2.1.2).
+    pub const PORT: u16 = 3527;
     /// Size on the wire.
     pub const SIZE: usize = 2 /* Flags */ + 2 /* Signature */ + 4 /* Cookie */ + 16 /* QMGuid */;
     /// Flags.RC: the initiator is not a server system.
@@ -23,6 +25,21 @@ impl Ping {
 
     /// `Signature`.
     pub const SIGNATURE: u16 = 0x5548;
+
+    /// The question of the queue manager `own`, which is a server. `cookie` tells its answer from others (3.1.7.6).
+    pub const fn request(own: Guid, cookie: u32) -> Self {
+        Self { flags: 0, cookie, queue_manager: own }
+    }
+
+    /// Whether this answers `request`; anything else that comes is ignored (3.1.7.8).
+    pub const fn answers(&self, request: &Self) -> bool {
+        self.cookie == request.cookie
+    }
+
+    /// Whether a session would be refused, in an answer.
+    pub const fn is_refusal(&self) -> bool {
+        self.flags & Self::REFUSED != 0
+    }
 
     /// Reads a datagram; `None` for what is no ping, which is dropped without an answer. Bytes after the ping are
     /// ignored.
