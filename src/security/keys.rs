@@ -1,11 +1,15 @@
 use std::fmt;
 
 use rand::TryCryptoRng;
+use rsa::pkcs1v15::Pkcs1v15Sign;
+use rsa::pkcs8::der::{Decode, DecodePem};
+use rsa::pkcs8::spki::SubjectPublicKeyInfoOwned;
 use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey, EncodePublicKey, LineEnding};
 use rsa::traits::PublicKeyParts;
+use rsa::{BoxedUint, Pkcs1v15Encrypt, pkcs1};
 use zeroize::Zeroizing;
 
-use super::blob;
+use super::public_key_blob as blob;
 
 /// The RSA key that opens what senders encrypt for this queue manager. Never printed; wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,6 +39,12 @@ pub enum KeyError {
     /// A certificate, a public key, another algorithm, or no PEM at all.
     #[error("it is not an RSA private key in PKCS#8 PEM (BEGIN PRIVATE KEY)")]
     NotAKey,
+    /// A public key in another form.
+    #[error("it is not an RSA public key: neither PEM (BEGIN PUBLIC KEY) nor a PUBLICKEYBLOB")]
+    NotAPublicKey,
+    /// Too short or too long.
+    #[error("it has {0} bits; a key has {min} to {max}", min = PublicKey::MIN_BITS, max = PublicKey::MAX_BITS)]
+    Size(usize),
     /// An exponent of more than 32 bits.
     #[error("its public exponent does not fit into a PUBLICKEYBLOB; use 65537")]
     Exponent,
@@ -71,8 +81,7 @@ impl PrivateKey {
     }
 
     fn new(key: rsa::PrivateKey) -> Result<Self, KeyError> {
-        let exponent = blob::exponent(key.as_public_key()).ok_or(KeyError::Exponent)?;
-        let public = PublicKey { key: key.to_public_key(), exponent };
+        let public = PublicKey::new(key.to_public_key())?;
         Ok(Self { key, public })
     }
 
@@ -85,6 +94,26 @@ impl PrivateKey {
     pub const fn public(&self) -> &PublicKey {
         &self.public
     }
+
+    /// Signs a hash, RSASSA-PKCS1-v1_5; the value big-endian. `None` when the key is too short for the hash, or the
+    /// source of randomness failed.
+    pub(super) fn sign<R: TryCryptoRng + ?Sized>(&self, prefix: &[u8], hash: &[u8], random: &mut R) -> Option<Vec<u8>> {
+        let scheme = Pkcs1v15Sign { hash_len: Some(hash.len()), prefix: prefix.into() };
+        self.key.sign_with_rng(random, scheme, hash).ok()
+    }
+
+    /// Opens what was encrypted for this key, RSAES-PKCS1-v1_5; the value big-endian, as long as the modulus.
+    ///
+    /// A value that does not open well gives octets and a length that look like chance but are always the same for it:
+    /// nothing here tells them from a genuine key. `None` only for what no sender can have encrypted.
+    pub(super) fn decrypt<R: TryCryptoRng + ?Sized>(&self, value: &[u8], random: &mut R) -> Option<Zeroizing<Vec<u8>>> {
+        self.key.decrypt_blinded(random, Pkcs1v15Encrypt, value).ok().map(Zeroizing::new)
+    }
+
+    /// The key of the library, to sign certificates with.
+    pub(super) const fn inner(&self) -> &rsa::PrivateKey {
+        &self.key
+    }
 }
 
 impl fmt::Debug for PrivateKey {
@@ -94,9 +123,99 @@ impl fmt::Debug for PrivateKey {
 }
 
 impl PublicKey {
+    /// The shortest key that is read at all: what Windows made for its base provider. Policy may ask for more.
+    pub const MIN_BITS: usize = 512;
+    /// The longest: what a signature may cost is bounded by it.
+    pub const MAX_BITS: usize = 8192;
+
+    fn new(key: rsa::PublicKey) -> Result<Self, KeyError> {
+        let bits = key.n().bit_width_vartime() as usize;
+        if !(Self::MIN_BITS..=Self::MAX_BITS).contains(&bits) {
+            return Err(KeyError::Size(bits));
+        }
+        let exponent = blob::exponent(&key).ok_or(KeyError::Exponent)?;
+        Ok(Self { key, exponent })
+    }
+
+    /// From the numbers, each big-endian.
+    fn from_numbers(modulus: &[u8], exponent: &[u8]) -> Result<Self, KeyError> {
+        let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
+        let modulus = modulus.get(zeros..).unwrap_or_default();
+        let bits = modulus.len() * 8 - modulus.first().map_or(0, |byte| byte.leading_zeros() as usize);
+        if !(Self::MIN_BITS..=Self::MAX_BITS).contains(&bits) {
+            return Err(KeyError::Size(bits));
+        }
+        if exponent.len() > 8 {
+            return Err(KeyError::Exponent);
+        }
+        let number = |bytes: &[u8]| BoxedUint::from_be_slice(bytes, bytes.len() as u32 * 8);
+        let (Ok(modulus), Ok(exponent)) = (number(modulus), number(exponent)) else {
+            return Err(KeyError::NotAPublicKey);
+        };
+        let key = rsa::PublicKey::new_with_size_limits(modulus, exponent, Self::MIN_BITS..=Self::MAX_BITS)
+            .map_err(|_| KeyError::NotAPublicKey)?;
+        Self::new(key)
+    }
+
+    /// Reads a PUBLICKEYBLOB (MS-MQQB 2.4.1), of a key for encryption or for signatures.
+    pub fn from_blob(bytes: &[u8]) -> Result<Self, KeyError> {
+        Self::from_blob_numbers(&blob::decode(bytes).ok_or(KeyError::NotAPublicKey)?)
+    }
+
+    /// Reads the key of a certificate: the PKCS#1 form, or a PUBLICKEYBLOB in its place.
+    pub(super) fn from_certificate(bits: &[u8]) -> Result<Self, KeyError> {
+        match pkcs1::RsaPublicKeyRef::from_der(bits) {
+            Ok(key) => Self::from_numbers(key.modulus.as_bytes(), key.public_exponent.as_bytes()),
+            Err(_) => {
+                Self::from_blob_numbers(&blob::decode_in_certificate(bits).ok_or(KeyError::NotAPublicKey)?)
+            }
+        }
+    }
+
+    fn from_blob_numbers(numbers: &blob::Numbers<'_>) -> Result<Self, KeyError> {
+        let mut modulus = numbers.modulus.to_vec();
+        modulus.reverse();
+        Self::from_numbers(&modulus, &numbers.exponent.to_be_bytes())
+    }
+
+    /// Reads `SubjectPublicKeyInfo` PEM (`BEGIN PUBLIC KEY`).
+    pub fn from_pem(text: &str) -> Result<Self, KeyError> {
+        let info = SubjectPublicKeyInfoOwned::from_pem(text.trim()).map_err(|_| KeyError::NotAPublicKey)?;
+        if info.algorithm.oid != pkcs1::ALGORITHM_OID {
+            return Err(KeyError::NotAPublicKey);
+        }
+        let key = info.subject_public_key.as_bytes().map(pkcs1::RsaPublicKeyRef::from_der);
+        let Some(Ok(key)) = key else { return Err(KeyError::NotAPublicKey) };
+        Self::from_numbers(key.modulus.as_bytes(), key.public_exponent.as_bytes())
+    }
+
     /// Bits of the modulus.
     pub fn bits(&self) -> usize {
         self.key.size() * 8
+    }
+
+    /// Octets of the modulus, and so of every signature and every encrypted key.
+    pub(super) fn size(&self) -> usize {
+        self.key.size()
+    }
+
+    /// Encrypts a symmetric key, RSAES-PKCS1-v1_5; the value big-endian. `None` when the key does not fit, or the
+    /// source of randomness failed.
+    pub(super) fn encrypt<R: TryCryptoRng + ?Sized>(&self, key: &[u8], random: &mut R) -> Option<Vec<u8>> {
+        self.key.encrypt(random, Pkcs1v15Encrypt, key).ok()
+    }
+
+    /// The encoded message inside a signature (RSAVP1, RFC 8017 5.2.2), as long as the modulus; both big-endian.
+    /// `None` when the value is not below the modulus.
+    pub(super) fn open_signature(&self, value: &[u8]) -> Option<Vec<u8>> {
+        let modulus: &BoxedUint = self.key.n();
+        let value = BoxedUint::from_be_slice(value, modulus.bits_precision()).ok()?;
+        if &value >= modulus {
+            return None;
+        }
+        let opened = rsa::hazmat::rsa_encrypt(&self.key, &value).ok()?.to_be_bytes();
+        let at = opened.len().checked_sub(self.size())?;
+        opened.get(at..).map(<[u8]>::to_vec)
     }
 
     /// `SubjectPublicKeyInfo` PEM (`BEGIN PUBLIC KEY`).
