@@ -118,11 +118,8 @@ impl KeyCache {
 
     /// Looks for the key of `body`.
     pub fn look_up(&self, body: &SealedBody, now: Moment) -> Lookup {
-        let id = KeyId {
-            provider: body.provider(),
-            cipher: body.cipher(),
-            encryption_key: body.encryption_key().clone(),
-        };
+        let id =
+            KeyId { provider: body.provider(), cipher: body.cipher(), encryption_key: body.encryption_key().clone() };
         if let Some(key) = self.find(body.source(), &id, now) {
             return self.hit(key);
         }

@@ -166,9 +166,7 @@ impl PublicKey {
     pub(super) fn from_certificate(bits: &[u8]) -> Result<Self, KeyError> {
         match pkcs1::RsaPublicKeyRef::from_der(bits) {
             Ok(key) => Self::from_numbers(key.modulus.as_bytes(), key.public_exponent.as_bytes()),
-            Err(_) => {
-                Self::from_blob_numbers(&blob::decode_in_certificate(bits).ok_or(KeyError::NotAPublicKey)?)
-            }
+            Err(_) => Self::from_blob_numbers(&blob::decode_in_certificate(bits).ok_or(KeyError::NotAPublicKey)?),
         }
     }
 

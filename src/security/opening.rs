@@ -213,8 +213,7 @@ impl SealedBody {
         found.sort_by_key(|(decrypted, _)| std::cmp::Reverse(decrypted.padding()));
         let mut found = found.into_iter().map(|(decrypted, form)| (Bytes::from(decrypted.into_plaintext()), form));
         let (plaintext, form) = found.next()?;
-        let sealed_with =
-            SealedWith { provider: self.provider, cipher: self.cipher, key_bits: key.key_bits, form };
+        let sealed_with = SealedWith { provider: self.provider, cipher: self.cipher, key_bits: key.key_bits, form };
         Some(ClearBody { plaintext, sealed_with: Some(sealed_with), alternative: found.next() })
     }
 }
