@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "each test file uses its part of it")]
 mod security;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -171,7 +172,10 @@ fn our_encrypted_bodies_open() {
             let key = openssl(folder, &unwrap).stdout;
             assert_eq!(Some(key.len()), provider.key_size(cipher));
             put(folder, "body", &message.properties.body);
-            let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            let key = key.iter().fold(String::new(), |mut hex, byte| {
+                write!(hex, "{byte:02x}").unwrap();
+                hex
+            });
             let zeros = "00".repeat(16);
             let iv = &zeros[..if cipher == Cipher::Rc2 { 16 } else { 32 }];
             let mut arguments =

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use mqbridge::mqqb::wire::{SecurityHeader, SecurityItem, UserMessage};
+use mqbridge::mqqb::wire::{MultiQueueSignature, SecurityHeader, SecurityItem, UserMessage};
 use mqbridge::security::{
     Authenticity, BadSignature, CannotSign, Certificate, Cipher, ClearBody, HashAlgorithm, KeyForm, Keyring,
     PrivateKey, Provider, SealingKey, SignatureForm, SignatureVersion, Signer,
@@ -40,7 +40,7 @@ fn plain_message() -> impl Strategy<Value = UserMessage> {
             security.encryption_key = SecurityItem::default();
         }
         if let Some(multi_queue) = &mut message.multi_queue {
-            multi_queue.signature = Default::default();
+            multi_queue.signature = MultiQueueSignature::default();
         }
         message
     })

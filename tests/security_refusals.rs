@@ -79,7 +79,7 @@ fn certificate_with_modulus(bits: usize) -> Bytes {
 fn a_certificate_that_can_verify_nothing_says_why() {
     let bad = |certificate| verify(&with_certificate(certificate)).unwrap_err();
     assert_eq!(bad(Bytes::new()), BadSignature::NoCertificate);
-    for junk in [&b"no certificate"[..], &[0x30; 0xFFFF], &vec![0; 0xFFFF], &[0x30, 0x84, 0xFF, 0xFF, 0xFF, 0xFF]] {
+    for junk in [&b"no certificate"[..], &vec![0x30; 0xFFFF], &vec![0; 0xFFFF], &[0x30, 0x84, 0xFF, 0xFF, 0xFF, 0xFF]] {
         let bad = bad(Bytes::copy_from_slice(junk));
         assert_eq!(bad, BadSignature::Certificate(CertificateError::NotX509));
         assert_eq!(bad.to_string(), "the certificate is not X.509");
@@ -210,7 +210,7 @@ fn a_body_that_can_not_be_opened_says_no_more_than_that() {
         other.unwrap().seal(&mut message).unwrap();
         message
     };
-    for (what, message) in [
+    for (what, message) in vec![
         ("no key", with_key(BytesMut::clear)),
         ("a key shorter than its header", with_key(|blob| blob.truncate(11))),
         ("a key without value", with_key(|blob| blob.truncate(12))),

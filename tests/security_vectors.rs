@@ -339,7 +339,7 @@ fn the_keys_of_the_vectors_are_read_in_both_forms() {
         assert_eq!(&PublicKey::from_pem(&public.to_pem().unwrap()).unwrap(), public);
     }
     assert_eq!(certificate("user-a-1024-keyblob").key(), key("user-a-1024").public());
-    assert_eq!(Provider::ALL.map(|provider| provider.privacy_level()), [1, 3, 5]);
+    assert_eq!(Provider::ALL.map(Provider::privacy_level), [1, 3, 5]);
 }
 
 #[test]

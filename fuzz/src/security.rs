@@ -24,7 +24,7 @@ pub fn security(input: &[u8]) {
     let bytes = Bytes::copy_from_slice(input);
     match kind % 4 {
         0 => packet(input),
-        1 => certificate(bytes),
+        1 => certificate(&bytes),
         2 => public_key(&bytes),
         _ => user_certificates(&bytes),
     }
@@ -60,9 +60,9 @@ fn stays_genuine_only_untouched(message: &UserMessage, body: &ClearBody) {
     assert!(Authenticity::of(&altered, &mut body, &policy).is_err(), "another correlation id is another message");
 }
 
-fn certificate(bytes: Bytes) {
+fn certificate(bytes: &Bytes) {
     if let Ok(certificate) = Certificate::from_der(bytes.clone()) {
-        assert_eq!(certificate.der(), &bytes);
+        assert_eq!(certificate.der(), bytes);
         assert!((PublicKey::MIN_BITS..=PublicKey::MAX_BITS).contains(&certificate.key().bits()));
     }
 }

@@ -208,7 +208,7 @@ impl PublicKey {
     pub(super) fn open_signature(&self, value: &[u8]) -> Option<Vec<u8>> {
         let modulus: &BoxedUint = self.key.n();
         let value = BoxedUint::from_be_slice(value, modulus.bits_precision()).ok()?;
-        if &value >= modulus {
+        if value >= *modulus {
             return None;
         }
         let opened = rsa::hazmat::rsa_encrypt(&self.key, &value).ok()?.to_be_bytes();

@@ -61,10 +61,10 @@ impl Owner {
             DirectoryAnswer::Unavailable => Err(WrongOwner::DirectoryUnavailable),
             DirectoryAnswer::Unknown => Err(WrongOwner::UnknownSender),
             // Byte for byte, as 3.1.5.8.3 has it; an MD5 digest would not do.
-            DirectoryAnswer::Certificates(registered) => match registered.contains(proof.certificate().der()) {
-                true => Ok(Self { sender, proven: true }),
-                false => Err(WrongOwner::OtherCertificate),
-            },
+            DirectoryAnswer::Certificates(registered) if registered.contains(proof.certificate().der()) => {
+                Ok(Self { sender, proven: true })
+            }
+            DirectoryAnswer::Certificates(_) => Err(WrongOwner::OtherCertificate),
         }
     }
 

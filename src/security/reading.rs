@@ -37,6 +37,7 @@ impl fmt::Display for SignatureVersion {
 
 /// Which reading of the open points a signature follows. `Display` gives it in words for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one open point of the specification")]
 pub struct Reading {
     /// How queues are written.
     pub queue_names: QueueNames,
@@ -94,7 +95,7 @@ impl QueueNames {
     ];
 }
 
-/// What "FormatNameList" is.
+/// What `FormatNameList` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FormatNameLists {
     /// The destinations.

@@ -183,7 +183,7 @@ impl TryRng for Chance {
         self.try_next_u64().map(|number| (number >> 32) as u32)
     }
 
-    /// SplitMix64.
+    /// `SplitMix64`.
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut number = self.0;
