@@ -170,10 +170,10 @@ async fn receive_among_others(
 ) -> bool {
     let sealed = SealedBody::of(&message, &any_cipher()).unwrap();
     for _ in 0..10 {
-        let keys = match cache.look_up(&sealed, Moment::ZERO) {
-            Lookup::Hit(keys) => keys,
+        let (keys, _flight) = match cache.look_up(&sealed, Moment::ZERO) {
+            Lookup::Hit(keys) => return sealed.open(&keys, &any_cipher()).is_ok(),
             Lookup::Joined(landing) => match landing.await {
-                Some(keys) => keys,
+                Some(keys) => (keys, None),
                 None => continue,
             },
             Lookup::Miss(flight) => {
@@ -182,14 +182,14 @@ async fn receive_among_others(
                 let keys = tokio::task::spawn_blocking(move || keyring.unwrap(&body, &mut rand::rng()));
                 let keys = keys.await.unwrap();
                 flight.land(&keys);
-                let opened = sealed.open(&keys, &any_cipher());
-                if let Ok((_, proven)) = &opened {
-                    cache.put(proven, Moment::ZERO);
-                }
-                return opened.is_ok();
+                (keys, Some(flight))
             }
         };
-        return sealed.open(&keys, &any_cipher()).is_ok();
+        let opened = sealed.open(&keys, &any_cipher());
+        if let Ok((_, proven)) = &opened {
+            cache.put(proven, Moment::ZERO);
+        }
+        return opened.is_ok();
     }
     false
 }

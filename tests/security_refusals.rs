@@ -53,16 +53,22 @@ fn a_certificate_without_signature_proves_nothing() {
 
 /// DER of a certificate of user A with another modulus put in: of as many bits as one likes.
 fn certificate_with_modulus(bits: usize) -> Bytes {
-    fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
-        let mut out = vec![tag];
-        match content.len() {
-            length @ 0..0x80 => out.push(length as u8),
-            length @ 0x80..0x100 => out.extend([0x81, length as u8]),
-            length => out.extend([&[0x82][..], &(length as u16).to_be_bytes()].concat()),
-        }
-        out.extend_from_slice(content);
-        out
+    certificate_der(bits, &[0x30, 0x00])
+}
+
+/// DER: a tag, a length, contents.
+fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut out = vec![tag];
+    match content.len() {
+        length @ 0..0x80 => out.push(length as u8),
+        length @ 0x80..0x100 => out.extend([0x81, length as u8]),
+        length => out.extend([&[0x82][..], &(length as u16).to_be_bytes()].concat()),
     }
+    out.extend_from_slice(content);
+    out
+}
+
+fn certificate_der(bits: usize, name: &[u8]) -> Bytes {
     let modulus = [&[0][..], &vec![0xFF; bits / 8]].concat();
     let key = tagged(0x30, &[tagged(0x02, &modulus), tagged(0x02, &[1, 0, 1])].concat());
     let rsa = [0x30, 0x0D, 0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01, 0x05, 0x00];
@@ -70,8 +76,7 @@ fn certificate_with_modulus(bits: usize) -> Bytes {
     let signed_with = [0x30, 0x0D, 0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x0B, 0x05, 0x00];
     let validity = tagged(0x30, &tagged(0x17, b"250101000000Z").repeat(2));
     let version = [0xA0, 0x03, 0x02, 0x01, 0x02];
-    let empty_name = [0x30, 0x00];
-    let fields = [&version[..], &tagged(0x02, &[1]), &signed_with, &empty_name, &validity, &empty_name, &info].concat();
+    let fields = [&version[..], &tagged(0x02, &[1]), &signed_with, name, &validity, &[0x30, 0x00], &info].concat();
     tagged(0x30, &[&tagged(0x30, &fields)[..], &signed_with, &tagged(0x03, &[0, 1])].concat()).into()
 }
 
@@ -131,7 +136,7 @@ fn hashes_are_refused_each_with_its_reason() {
     let policy = SignaturePolicy { min_hash: HashAlgorithm::Sha512, min_key_bits: 1024 };
     let weak = BadSignature::WeakHash { found: HashAlgorithm::Sha256, least: HashAlgorithm::Sha512 };
     assert_eq!(verify_with(&signed(b"body", SignatureVersion::V2), &policy), Err(weak));
-    let policy = SignaturePolicy { min_hash: HashAlgorithm::Sha1, min_key_bits: 2048 };
+    let policy = SignaturePolicy { min_key_bits: 2048, ..SignaturePolicy::default() };
     let short = BadSignature::ShortKey { found: 1024, least: 2048 };
     assert_eq!(verify_with(&signed(b"body", SignatureVersion::V2), &policy), Err(short));
 }
@@ -273,7 +278,7 @@ fn every_padding_is_judged() {
 
 #[test]
 fn weak_ciphers_and_keys_are_for_queues_that_want_them() {
-    let aes = CipherPolicy { ciphers: vec![Cipher::Aes128, Cipher::Aes192, Cipher::Aes256], min_key_bits: 1024 };
+    let aes = CipherPolicy::default();
     let open = |message: &UserMessage| ClearBody::open(message, &keyring(), &aes, &mut rand::rng());
     let rc2 = sealed(Provider::Enhanced, Cipher::Rc2, 1024, b"body");
     assert_eq!(open(&rc2), Err(Unopened::Cipher(Cipher::Rc2)));
@@ -309,6 +314,42 @@ fn former_keys_open_until_they_are_retired() {
     assert_eq!(open(&ring), Err(Unopened::Closed));
     assert!(ring.put(Provider::Aes, former.clone()));
     assert_eq!(open(&ring).unwrap().plaintext(), &b"body"[..]);
+}
+
+/// While two keys overlap, what the wrong one makes of a body may look like a body, of RC4 every hundredth time.
+#[test]
+fn a_body_that_two_keys_open_is_refused_rather_than_garbled() {
+    let (former, new) = (key("qm-local-1024"), key("qm-other-1024"));
+    let mut ring = Keyring::new(&former);
+    assert!(ring.put(Provider::Enhanced, new));
+    let (mut refused, mut chance) = (0, Chance::default());
+    for _ in 0..600 {
+        let sealing = SealingKey::generate(Provider::Enhanced, Cipher::Rc4, former.public(), &mut chance).unwrap();
+        let mut message = message(b"body");
+        sealing.seal(&mut message).unwrap();
+        match ClearBody::open(&message, &ring, &any_cipher(), &mut chance) {
+            Ok(body) => assert_eq!(body.plaintext(), &b"body"[..]),
+            Err(error) => {
+                assert_eq!(error, Unopened::Closed);
+                refused += 1;
+            }
+        }
+    }
+    assert!((1..30).contains(&refused), "{refused}");
+}
+
+#[test]
+fn a_certificate_may_be_as_long_as_its_field() {
+    let attribute = |number: u16| {
+        let name = number.to_string();
+        tagged(0x30, &[tagged(0x06, &[0x55, 0x04, 0x03]), tagged(0x0C, name.as_bytes())].concat())
+    };
+    let names = (0..4000).rev().map(attribute).collect::<Vec<_>>().concat();
+    let name = tagged(0x30, &tagged(0x31, &names));
+    let certificate = Certificate::from_der(certificate_der(1024, &name)).unwrap();
+    assert!(certificate.der().len() > 50_000);
+    let unopened = verify(&with_certificate(certificate.der().clone()));
+    assert_eq!(unopened, Err(BadSignature::NotOpened(HashAlgorithm::Sha256)));
 }
 
 /// Signed, then encrypted: the signature is of the plaintext, and who changes the ciphertext is found out.

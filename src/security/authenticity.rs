@@ -34,6 +34,13 @@ pub struct SignaturePolicy {
     pub min_key_bits: usize,
 }
 
+/// SHA-1, and keys of 1024 bits: what Windows made for many years.
+impl Default for SignaturePolicy {
+    fn default() -> Self {
+        Self { min_hash: HashAlgorithm::Sha1, min_key_bits: 1024 }
+    }
+}
+
 /// Why a signed message is not taken for genuine. To the sender all of them are a bad signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSignature {

@@ -1,7 +1,6 @@
 //! One does the work, the others await it.
 
 use std::fmt;
-use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,17 +9,22 @@ use std::task::{Context, Poll, Waker};
 use dashmap::{DashMap, Entry, VacantEntry};
 
 use super::UnwrappedKeys;
-use super::key_cache::lock;
+use super::key_cache::{KeyId, lock};
+use crate::mqqb::wire::Guid;
+
+/// Whose key, and which.
+type Route = (Guid, KeyId);
 
 /// The flights that are under way: no more than there are callers.
-pub(super) struct Flights<K: Eq + Hash> {
-    flying: DashMap<K, Arc<State>>,
+#[derive(Default)]
+pub(super) struct Flights {
+    flying: DashMap<Route, Arc<State>>,
     rsa_operations: AtomicU64,
 }
 
-impl<K: Eq + Hash> Flights<K> {
-    pub(super) fn entry(&self, key: K) -> Entry<'_, K, Arc<State>> {
-        self.flying.entry(key)
+impl Flights {
+    pub(super) fn entry(&self, source: Guid, id: KeyId) -> Entry<'_, Route, Arc<State>> {
+        self.flying.entry((source, id))
     }
 
     pub(super) fn rsa_operations(&self) -> u64 {
@@ -28,13 +32,7 @@ impl<K: Eq + Hash> Flights<K> {
     }
 }
 
-impl<K: Eq + Hash> Default for Flights<K> {
-    fn default() -> Self {
-        Self { flying: DashMap::new(), rsa_operations: AtomicU64::new(0) }
-    }
-}
-
-impl<K: Eq + Hash> fmt::Debug for Flights<K> {
+impl fmt::Debug for Flights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Flights({})", self.flying.len())
     }
@@ -43,22 +41,20 @@ impl<K: Eq + Hash> fmt::Debug for Flights<K> {
 /// The right and duty to do an RSA operation that others wait for. Dropped, it lets the next one begin; dropped without
 /// having landed, it says so to those who wait.
 #[must_use = "others wait for it"]
-pub struct Flight<K: Eq + Hash> {
-    key: K,
+pub struct Flight {
+    route: Route,
     state: Arc<State>,
-    flights: Arc<Flights<K>>,
+    flights: Arc<Flights>,
 }
 
-impl<K: Clone + Eq + Hash> Flight<K> {
-    pub(super) fn begin(flights: &Arc<Flights<K>>, place: VacantEntry<'_, K, Arc<State>>) -> Self {
+impl Flight {
+    pub(super) fn begin(flights: &Arc<Flights>, place: VacantEntry<'_, Route, Arc<State>>) -> Self {
         let state = Arc::new(State(Mutex::new(Progress::Flying(Vec::new()))));
-        let key = place.key().clone();
+        let route = place.key().clone();
         place.insert(Arc::clone(&state));
-        Self { key, state, flights: Arc::clone(flights) }
+        Self { route, state, flights: Arc::clone(flights) }
     }
-}
 
-impl<K: Eq + Hash> Flight<K> {
     /// Hands what came out of the RSA operation to those who wait. Each has to open its own body with it.
     pub fn land(&self, keys: &UnwrappedKeys) {
         self.flights.rsa_operations.fetch_add(keys.operations(), Ordering::Relaxed);
@@ -66,14 +62,14 @@ impl<K: Eq + Hash> Flight<K> {
     }
 }
 
-impl<K: Eq + Hash> Drop for Flight<K> {
+impl Drop for Flight {
     fn drop(&mut self) {
-        self.flights.flying.remove(&self.key);
+        self.flights.flying.remove(&self.route);
         self.state.end(Progress::Lost);
     }
 }
 
-impl<K: Eq + Hash> fmt::Debug for Flight<K> {
+impl fmt::Debug for Flight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Flight")
     }

@@ -3,7 +3,6 @@
 //! RSA costs milliseconds, a look-up less than a microsecond, and senders use a key for hours. The cache never does RSA
 //! itself, never holds a lock while somebody does, and never waits: it says who is to do it, and lets others await it.
 
-use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +37,7 @@ pub struct KeyCache {
     machines: DashMap<Guid, Arc<Machine>>,
     /// Held while a machine is added, so that there are never too many.
     growing: Mutex<()>,
-    flights: Arc<Flights<(Guid, KeyId)>>,
+    flights: Arc<Flights>,
     limits: CacheLimits,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -72,17 +71,15 @@ pub enum Lookup {
     Hit(UnwrappedKeys),
     /// Nothing. Do the RSA operation, [land](Flight::land) what comes out, open the body, put the key into the cache,
     /// and drop the flight only then.
-    Miss(KeyFlight),
-    /// Another one does the RSA operation for this key just now: await it. `None` means that it gave up; look again.
+    Miss(Flight),
+    /// Another one does the RSA operation for this key just now: await it, open the body, and put the key into the cache,
+    /// since the other one's body may not have opened. `None` means that it gave up; look again.
     Joined(Landing),
 }
 
-/// The right and duty to do the RSA operation for a key.
-pub type KeyFlight = Flight<(Guid, KeyId)>;
-
 /// What a key is found by, within its machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeyId {
+pub(super) struct KeyId {
     provider: Provider,
     cipher: Cipher,
     encryption_key: Bytes,
@@ -123,7 +120,7 @@ impl KeyCache {
         if let Some(key) = self.find(body.source(), &id, now) {
             return self.hit(key);
         }
-        match self.flights.entry((body.source(), id)) {
+        match self.flights.entry(body.source(), id) {
             Entry::Occupied(flying) => {
                 self.joined.fetch_add(1, Ordering::Relaxed);
                 Lookup::Joined(flying.get().landing())

@@ -110,6 +110,15 @@ impl PrivateKey {
         self.key.decrypt_blinded(random, Pkcs1v15Encrypt, value).ok().map(Zeroizing::new)
     }
 
+    /// Opens what was encrypted with RSAES-OAEP and SHA-256; big-endian. `None` when it is nothing of that kind.
+    pub(super) fn decrypt_oaep<R: TryCryptoRng + ?Sized>(
+        &self,
+        value: &[u8],
+        random: &mut R,
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        self.key.oaep_decrypt_with_rng::<sha2::Sha256, _>(random, value).ok().map(Zeroizing::new)
+    }
+
     /// The key of the library, to sign certificates with.
     pub(super) const fn inner(&self) -> &rsa::PrivateKey {
         &self.key
@@ -201,6 +210,12 @@ impl PublicKey {
     /// source of randomness failed.
     pub(super) fn encrypt<R: TryCryptoRng + ?Sized>(&self, key: &[u8], random: &mut R) -> Option<Vec<u8>> {
         self.key.encrypt(random, Pkcs1v15Encrypt, key).ok()
+    }
+
+    /// Encrypts a symmetric key, RSAES-OAEP with SHA-256; the value big-endian. `None` when the key does not fit, or the
+    /// source of randomness failed.
+    pub(super) fn encrypt_oaep<R: TryCryptoRng + ?Sized>(&self, key: &[u8], random: &mut R) -> Option<Vec<u8>> {
+        self.key.oaep_encrypt_with_rng::<sha2::Sha256, _>(random, key).ok()
     }
 
     /// The encoded message inside a signature (RSAVP1, RFC 8017 5.2.2), as long as the modulus; both big-endian.

@@ -4,6 +4,7 @@
 //! * [`Authenticity`] — what the signature of a message proves, [`Owner`] — whose it is, and [`Permit`] — that he may.
 //! * [`ClearBody`] — what is in a body: [`SealedBody`] opened with what a [`Keyring`] or a [`KeyCache`] has for it.
 //! * [`Signer`] and [`SealingKey`] — the same in the other direction.
+//! * [`Jwe`] — the same for receivers that are no queue managers.
 //! * [`PrivateKey`], [`PublicKey`], [`Certificate`] — as PEM, as PUBLICKEYBLOB, as X.509.
 //!
 //! A proof can only be made here: [`Proof`], [`Owner`], [`Permit`], [`ClearBody`] and [`ProvenKey`] have no public
@@ -15,6 +16,7 @@ mod certificate;
 mod cipher;
 mod flight;
 mod hash;
+mod jwe;
 mod key_cache;
 mod keyring;
 mod keys;
@@ -35,7 +37,8 @@ pub use certificate::{Certificate, CertificateError, UserCertificate};
 pub use cipher::{Cipher, KeyForm};
 pub use flight::{Flight, Landing};
 pub use hash::HashAlgorithm;
-pub use key_cache::{CacheFigures, CacheLimits, KeyCache, KeyFlight, KeyId, Lookup};
+pub use jwe::{CannotSealJwe, Jwe, UnopenedJwe};
+pub use key_cache::{CacheFigures, CacheLimits, KeyCache, Lookup};
 pub use keyring::Keyring;
 pub use keys::{KeyError, PrivateKey, PublicKey};
 pub use opening::{CipherPolicy, ClearBody, Opened, ProvenKey, SealedBody, SealedWith, Unopened, UnwrappedKeys};

@@ -52,6 +52,13 @@ pub struct CipherPolicy {
     pub min_key_bits: usize,
 }
 
+/// AES, under keys of 1024 bits or more.
+impl Default for CipherPolicy {
+    fn default() -> Self {
+        Self { ciphers: vec![Cipher::Aes128, Cipher::Aes192, Cipher::Aes256], min_key_bits: 1024 }
+    }
+}
+
 /// Why a body stays closed. To the sender both are bad encryption.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unopened {
@@ -187,8 +194,13 @@ impl SealedBody {
         if let (Some(short), true) = (short.first(), allowed.is_empty()) {
             return Err(Unopened::ShortKey { found: short.key_bits, least });
         }
-        let opened = allowed.into_iter().find_map(|key| Some((key, self.open_with(key)?)));
-        let (key, body) = opened.ok_or(Unopened::Closed)?;
+        let mut opened = allowed.into_iter().filter_map(|key| Some((key, self.open_with(key)?)));
+        let (key, body) = opened.next().ok_or(Unopened::Closed)?;
+        if opened.next().is_some() {
+            // The wrong one of two private keys gives a fake of the right length once in a hundred times, and RC4 has no
+            // padding that would tell. Better refused than garbled.
+            return Err(Unopened::Closed);
+        }
         let proven = ProvenKey {
             source: self.source,
             provider: self.provider,
