@@ -13,6 +13,7 @@ use mqbridge::security::{
     Keyring, Owner, PrivateKey, Provider, SealedBody, SealingKey, SignatureForm, SignaturePolicy, SignatureVersion,
     Signer, Trustee, Unopened, WrongOwner,
 };
+use rsa::pkcs8::DecodePublicKey;
 use security::{ANY_HASH, Chance, any_cipher, certificate, file, key, keyring, message, sent, sign, signed, vector};
 
 fn verify(message: &UserMessage) -> Result<Authenticity, BadSignature> {
@@ -266,6 +267,13 @@ fn every_padding_is_judged() {
             if (1..=block).contains(&usize::from(count)) {
                 let opened = opened.unwrap();
                 assert_eq!(opened.plaintext().len(), 2 * block - usize::from(count), "{cipher} {count}");
+                // All octets of a padding count, not the last alone.
+                if count > 1 && cipher == Cipher::Aes128 {
+                    let mut body = message.properties.body.to_vec();
+                    body[block - usize::from(count)] ^= 1;
+                    message.properties.body = body.into();
+                    assert_eq!(open(&message), Err(Unopened::Closed), "{count}");
+                }
             } else if cipher == Cipher::Aes128 {
                 assert_eq!(opened, Err(Unopened::Closed), "{cipher} {count}");
             } else if let Ok(opened) = opened {
@@ -273,6 +281,21 @@ fn every_padding_is_judged() {
                 assert_ne!(opened.sealed_with().unwrap().form, KeyForm::AsTransported);
             }
         }
+    }
+}
+
+/// RC4 takes keys of any length: what is too long or too short by one is no key of the provider's.
+#[test]
+fn a_key_of_another_length_is_not_tried_as_far_as_it_goes() {
+    let receiver = key("qm-local-1024").public().to_pem().unwrap();
+    let receiver = rsa::PublicKey::from_public_key_pem(&receiver).unwrap();
+    for (length, opens) in [(15, false), (16, true), (17, false), (0, false), (5, false)] {
+        let mut message = sealed(Provider::Enhanced, Cipher::Rc4, 1024, b"body");
+        let transported = receiver.encrypt(&mut Chance::default(), rsa::Pkcs1v15Encrypt, &vec![7; length]).unwrap();
+        let item = &mut message.security.as_mut().unwrap().encryption_key;
+        let blob = [&item.data[..12], &transported.iter().rev().copied().collect::<Vec<_>>()].concat();
+        item.data = blob.into();
+        assert_eq!(open(&message).is_ok(), opens, "{length}");
     }
 }
 

@@ -258,6 +258,7 @@ fn encrypted_bodies_are_made_again() {
         again.properties.body = body.plaintext().clone();
         let security = again.security.as_mut().unwrap();
         security.flags &= !(SecurityHeader::ENCRYPTED | SecurityHeader::DATA_PRESENT);
+        security.flags |= SecurityHeader::DEFAULT_PROVIDER;
         (security.encryption_key, security.provider_info) = Default::default();
         sealing.seal(&mut again).unwrap();
 
