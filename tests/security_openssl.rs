@@ -13,7 +13,8 @@ use std::process::{Command, Output};
 use bytes::Bytes;
 use mqbridge::mqqb::wire::{AddressList, ListName, MultiQueueHeader, UserMessage, WideText};
 use mqbridge::security::{
-    Certificate, Cipher, HashAlgorithm, Jwe, PrivateKey, Provider, SealingKey, SignatureForm, SignatureVersion, Signer,
+    Authenticity, Certificate, Cipher, ClearBody, HashAlgorithm, Jwe, Keyring, PrivateKey, Provider, PublicKey,
+    SealingKey, SignatureForm, SignatureVersion, Signer,
 };
 use security::{key, message, sent};
 
@@ -182,6 +183,36 @@ fn our_encrypted_bodies_open() {
             }
             assert_eq!(Bytes::from(openssl(folder, &arguments).stdout), body, "{name}");
         }
+    }
+}
+
+/// Windows makes keys of whole multiples of 64 bits, but certificates come from everywhere.
+#[test]
+fn keys_of_odd_sizes_sign_and_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for bits in [520, 1000, 1025, 1031, 2047] {
+        let size = format!("rsa_keygen_bits:{bits}");
+        openssl(folder, &["genpkey", "-algorithm", "RSA", "-pkeyopt", &size, "-out", "key.pem", "-quiet"]);
+        let key = PrivateKey::from_pem(&fs::read_to_string(folder.join("key.pem")).unwrap()).unwrap();
+        let public = key.public();
+        assert_eq!(&PublicKey::from_pem(&public.to_pem().unwrap()).unwrap(), public, "{bits}");
+        assert_eq!(&PublicKey::from_blob(&public.to_blob()).unwrap(), public, "{bits}");
+
+        let certificate = Certificate::internal(&key, "user", "machine", 0, 1, &mut rand::rng()).unwrap();
+        let (hash, form) = (HashAlgorithm::Sha1, SignatureForm::Wire);
+        let mut message = message(b"the body");
+        let signer = Signer { key: &key, certificate: &certificate, hash, form };
+        signer.sign(&mut message, SignatureVersion::V2, &mut rand::rng()).unwrap();
+        let sealing = SealingKey::generate(Provider::Aes, Cipher::Aes256, public, &mut rand::rng()).unwrap();
+        sealing.seal(&mut message).unwrap();
+
+        let message = sent(&message);
+        let mut body =
+            ClearBody::open(&message, &Keyring::new(&key), &security::any_cipher(), &mut rand::rng()).unwrap();
+        assert_eq!(body.plaintext(), &b"the body"[..], "{bits}");
+        let authenticity = Authenticity::of(&message, &mut body, &security::ANY_HASH).unwrap();
+        assert_eq!(authenticity.proof().unwrap().certificate().key(), public, "{bits}");
     }
 }
 
