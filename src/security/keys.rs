@@ -1,12 +1,15 @@
 use std::fmt;
 
 use rand::TryCryptoRng;
-use rsa::BoxedUint;
-use rsa::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey, LineEnding};
+use rsa::pkcs1v15::Pkcs1v15Sign;
+use rsa::pkcs8::der::{Decode, DecodePem};
+use rsa::pkcs8::spki::SubjectPublicKeyInfoOwned;
+use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey, EncodePublicKey, LineEnding};
 use rsa::traits::PublicKeyParts;
+use rsa::{BoxedUint, Pkcs1v15Encrypt, pkcs1};
 use zeroize::Zeroizing;
 
-use super::blob;
+use super::public_key_blob as blob;
 
 /// The RSA key that opens what senders encrypt for this queue manager. Never printed; wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
@@ -78,8 +81,7 @@ impl PrivateKey {
     }
 
     fn new(key: rsa::PrivateKey) -> Result<Self, KeyError> {
-        let exponent = blob::exponent(key.as_public_key()).ok_or(KeyError::Exponent)?;
-        let public = PublicKey { key: key.to_public_key(), exponent };
+        let public = PublicKey::new(key.to_public_key())?;
         Ok(Self { key, public })
     }
 
@@ -92,6 +94,35 @@ impl PrivateKey {
     pub const fn public(&self) -> &PublicKey {
         &self.public
     }
+
+    /// Signs a hash, RSASSA-PKCS1-v1_5; the value big-endian. `None` when the key is too short for the hash, or the
+    /// source of randomness failed.
+    pub(super) fn sign<R: TryCryptoRng + ?Sized>(&self, prefix: &[u8], hash: &[u8], random: &mut R) -> Option<Vec<u8>> {
+        let scheme = Pkcs1v15Sign { hash_len: Some(hash.len()), prefix: prefix.into() };
+        self.key.sign_with_rng(random, scheme, hash).ok()
+    }
+
+    /// Opens what was encrypted for this key, RSAES-PKCS1-v1_5; the value big-endian, as long as the modulus.
+    ///
+    /// A value that does not open well gives octets and a length that look like chance but are always the same for it:
+    /// nothing here tells them from a genuine key. `None` only for what no sender can have encrypted.
+    pub(super) fn decrypt<R: TryCryptoRng + ?Sized>(&self, value: &[u8], random: &mut R) -> Option<Zeroizing<Vec<u8>>> {
+        self.key.decrypt_blinded(random, Pkcs1v15Encrypt, value).ok().map(Zeroizing::new)
+    }
+
+    /// Opens what was encrypted with RSAES-OAEP and SHA-256; big-endian. `None` when it is nothing of that kind.
+    pub(super) fn decrypt_oaep<R: TryCryptoRng + ?Sized>(
+        &self,
+        value: &[u8],
+        random: &mut R,
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        self.key.oaep_decrypt_with_rng::<sha2::Sha256, _>(random, value).ok().map(Zeroizing::new)
+    }
+
+    /// The key of the library, to sign certificates with.
+    pub(super) const fn inner(&self) -> &rsa::PrivateKey {
+        &self.key
+    }
 }
 
 impl fmt::Debug for PrivateKey {
@@ -101,33 +132,13 @@ impl fmt::Debug for PrivateKey {
 }
 
 impl PublicKey {
-    /// The shortest key that is read: what Windows made for its base provider.
+    /// The shortest key that is read at all: what Windows made for its base provider. Policy may ask for more.
     pub const MIN_BITS: usize = 512;
-    /// The longest.
+    /// The longest: what a signature may cost is bounded by it.
     pub const MAX_BITS: usize = 8192;
 
-    /// Reads a PUBLICKEYBLOB (MS-MQQB 2.4.1).
-    pub fn from_blob(bytes: &[u8]) -> Result<Self, KeyError> {
-        let (modulus, exponent) = blob::decode(bytes).ok_or(KeyError::NotAPublicKey)?;
-        if modulus.len() > Self::MAX_BITS / 8 {
-            return Err(KeyError::Size(modulus.len() * 8));
-        }
-        let modulus: Vec<u8> = modulus.iter().rev().copied().collect();
-        let number = |bytes: &[u8]| BoxedUint::from_be_slice(bytes, bytes.len() as u32 * 8);
-        let (Ok(modulus), Ok(exponent)) = (number(&modulus), number(&exponent.to_be_bytes())) else {
-            return Err(KeyError::NotAPublicKey);
-        };
-        let key = rsa::PublicKey::new_with_size_limits(modulus, exponent, Self::MIN_BITS..=Self::MAX_BITS);
-        Self::new(key.map_err(|_| KeyError::NotAPublicKey)?)
-    }
-
-    /// Reads `SubjectPublicKeyInfo` PEM (`BEGIN PUBLIC KEY`).
-    pub fn from_pem(text: &str) -> Result<Self, KeyError> {
-        Self::new(rsa::PublicKey::from_public_key_pem(text.trim()).map_err(|_| KeyError::NotAPublicKey)?)
-    }
-
     fn new(key: rsa::PublicKey) -> Result<Self, KeyError> {
-        let bits = key.n().bit_width() as usize;
+        let bits = key.n().bit_width_vartime() as usize;
         if !(Self::MIN_BITS..=Self::MAX_BITS).contains(&bits) {
             return Err(KeyError::Size(bits));
         }
@@ -135,9 +146,89 @@ impl PublicKey {
         Ok(Self { key, exponent })
     }
 
+    /// From the numbers, each big-endian.
+    fn from_numbers(modulus: &[u8], exponent: &[u8]) -> Result<Self, KeyError> {
+        let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
+        let modulus = modulus.get(zeros..).unwrap_or_default();
+        let bits = modulus.len() * 8 - modulus.first().map_or(0, |byte| byte.leading_zeros() as usize);
+        if !(Self::MIN_BITS..=Self::MAX_BITS).contains(&bits) {
+            return Err(KeyError::Size(bits));
+        }
+        if exponent.len() > 8 {
+            return Err(KeyError::Exponent);
+        }
+        let number = |bytes: &[u8]| BoxedUint::from_be_slice(bytes, bytes.len() as u32 * 8);
+        let (Ok(modulus), Ok(exponent)) = (number(modulus), number(exponent)) else {
+            return Err(KeyError::NotAPublicKey);
+        };
+        let key = rsa::PublicKey::new_with_size_limits(modulus, exponent, Self::MIN_BITS..=Self::MAX_BITS)
+            .map_err(|_| KeyError::NotAPublicKey)?;
+        Self::new(key)
+    }
+
+    /// Reads a PUBLICKEYBLOB (MS-MQQB 2.4.1), of a key for encryption or for signatures.
+    pub fn from_blob(bytes: &[u8]) -> Result<Self, KeyError> {
+        Self::from_blob_numbers(&blob::decode(bytes).ok_or(KeyError::NotAPublicKey)?)
+    }
+
+    /// Reads the key of a certificate: the PKCS#1 form, or a PUBLICKEYBLOB in its place.
+    pub(super) fn from_certificate(bits: &[u8]) -> Result<Self, KeyError> {
+        match pkcs1::RsaPublicKeyRef::from_der(bits) {
+            Ok(key) => Self::from_numbers(key.modulus.as_bytes(), key.public_exponent.as_bytes()),
+            Err(_) => Self::from_blob_numbers(&blob::decode_in_certificate(bits).ok_or(KeyError::NotAPublicKey)?),
+        }
+    }
+
+    fn from_blob_numbers(numbers: &blob::Numbers<'_>) -> Result<Self, KeyError> {
+        let mut modulus = numbers.modulus.to_vec();
+        modulus.reverse();
+        Self::from_numbers(&modulus, &numbers.exponent.to_be_bytes())
+    }
+
+    /// Reads `SubjectPublicKeyInfo` PEM (`BEGIN PUBLIC KEY`).
+    pub fn from_pem(text: &str) -> Result<Self, KeyError> {
+        let info = SubjectPublicKeyInfoOwned::from_pem(text.trim()).map_err(|_| KeyError::NotAPublicKey)?;
+        if info.algorithm.oid != pkcs1::ALGORITHM_OID {
+            return Err(KeyError::NotAPublicKey);
+        }
+        let key = info.subject_public_key.as_bytes().map(pkcs1::RsaPublicKeyRef::from_der);
+        let Some(Ok(key)) = key else { return Err(KeyError::NotAPublicKey) };
+        Self::from_numbers(key.modulus.as_bytes(), key.public_exponent.as_bytes())
+    }
+
     /// Bits of the modulus.
     pub fn bits(&self) -> usize {
         self.key.size() * 8
+    }
+
+    /// Octets of the modulus, and so of every signature and every encrypted key.
+    pub(super) fn size(&self) -> usize {
+        self.key.size()
+    }
+
+    /// Encrypts a symmetric key, RSAES-PKCS1-v1_5; the value big-endian. `None` when the key does not fit, or the
+    /// source of randomness failed.
+    pub(super) fn encrypt<R: TryCryptoRng + ?Sized>(&self, key: &[u8], random: &mut R) -> Option<Vec<u8>> {
+        self.key.encrypt(random, Pkcs1v15Encrypt, key).ok()
+    }
+
+    /// Encrypts a symmetric key, RSAES-OAEP with SHA-256; the value big-endian. `None` when the key does not fit, or the
+    /// source of randomness failed.
+    pub(super) fn encrypt_oaep<R: TryCryptoRng + ?Sized>(&self, key: &[u8], random: &mut R) -> Option<Vec<u8>> {
+        self.key.oaep_encrypt_with_rng::<sha2::Sha256, _>(random, key).ok()
+    }
+
+    /// The encoded message inside a signature (RSAVP1, RFC 8017 5.2.2), as long as the modulus; both big-endian.
+    /// `None` when the value is not below the modulus.
+    pub(super) fn open_signature(&self, value: &[u8]) -> Option<Vec<u8>> {
+        let modulus: &BoxedUint = self.key.n();
+        let value = BoxedUint::from_be_slice(value, modulus.bits_precision()).ok()?;
+        if value >= *modulus {
+            return None;
+        }
+        let opened = rsa::hazmat::rsa_encrypt(&self.key, &value).ok()?.to_be_bytes();
+        let at = opened.len().checked_sub(self.size())?;
+        opened.get(at..).map(<[u8]>::to_vec)
     }
 
     /// `SubjectPublicKeyInfo` PEM (`BEGIN PUBLIC KEY`).
@@ -170,14 +261,7 @@ mod tests {
         assert!(pem.starts_with("-----BEGIN PRIVATE KEY-----\n"));
         assert_eq!(PrivateKey::from_pem(&pem).unwrap(), key);
         assert_eq!(format!("{key:?} {:?}", key.public()), "PrivateKey(2048 bits) PublicKey(2048 bits)");
-        let public = key.public();
-        assert!(public.to_pem().unwrap().starts_with("-----BEGIN PUBLIC KEY-----\n"));
-        assert_eq!(PublicKey::from_pem(&public.to_pem().unwrap()).unwrap(), *public);
-        assert_eq!(PublicKey::from_blob(&public.to_blob()).unwrap(), *public);
-        for cut in 0..public.to_blob().len() {
-            assert_eq!(PublicKey::from_blob(&public.to_blob()[..cut]), Err(KeyError::NotAPublicKey));
-        }
-        assert_eq!(PublicKey::from_pem(&pem), Err(KeyError::NotAPublicKey));
+        assert!(key.public().to_pem().unwrap().starts_with("-----BEGIN PUBLIC KEY-----\n"));
     }
 
     #[test]

@@ -43,10 +43,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// All of them, or the named ones: `codec`, `store`, `end_to_end`.
+/// All of them, or the named ones: `codec`, `security`, `store`, `end_to_end`.
 fn bench(names: &[String]) -> Result<(), Failure> {
     testkit::PrivateBroker::install_if_missing()?;
-    let all = ["codec", "store", "end_to_end"].map(str::to_owned);
+    let all = ["codec", "security", "store", "end_to_end"].map(str::to_owned);
     for name in if names.is_empty() { all.as_slice() } else { names } {
         step::cargo(&["bench", "--package", "mqbridge", "--bench", name])?;
     }
