@@ -17,6 +17,7 @@ use crate::directory::Directory;
 use crate::directory::file::FileDirectory;
 use crate::identity::{Identity, IdentityError};
 use crate::net::{Clock, ListenError, Places, StopSwitch};
+use crate::security::Keyring;
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::telemetry::log::LogHandle;
 
@@ -140,8 +141,17 @@ async fn serve(
     let control = ControlSocket::bind(&config.admin.socket)?;
     let (stopped, stop) = StopSwitch::new();
     let clock = Clock::start();
-    let parts =
-        Parts { config, guid: identity.guid, store, connectors, directory, places, clock, chance: rand::random::<f64> };
+    let parts = Parts {
+        config,
+        guid: identity.guid,
+        store,
+        connectors,
+        directory,
+        keyring: Keyring::new(&identity.key),
+        places,
+        clock,
+        chance: rand::random::<f64>,
+    };
     let mut bridge = Bridge::start(parts).await?;
     let view = bridge.view();
     let mut around = tokio::task::JoinSet::new();

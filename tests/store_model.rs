@@ -179,6 +179,7 @@ impl Model {
                 received_at: self.now,
                 duplicate_key: new.key.map(|(source, ordinal)| id(source, ordinal)),
                 foreign: None,
+                marks: 0,
                 companions: Vec::new(),
                 queue_quota: QUEUE_QUOTA,
                 stream: None,

@@ -71,6 +71,7 @@ impl Acknowledger {
             received_at: now,
             duplicate_key: None,
             foreign: None,
+            marks: 0,
             queue_quota: NO_QUOTA,
             stream: None,
             companions: Vec::new(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::routes::is_destination;
 use super::{OwnNames, Rejection, RouteEntry, RouteTable};
-use crate::config::{Privacy, SecurityMode};
+use crate::config::Privacy;
 use crate::mqqb::wire::{BaseHeader, FormatName, Guid, QueuePath, UserMessage};
 
 /// Judges messages: is the queue known and of the right kind, is the message in time, of a size and a sort that this
@@ -60,14 +60,6 @@ impl Admission {
         }
         if message.is_encrypted() && route.config.from.privacy == Privacy::None {
             return Err(Rejection::NotPrivate);
-        }
-        if route.config.mode == SecurityMode::NonTransparent {
-            if message.is_encrypted() {
-                return Err(Rejection::Encrypted);
-            }
-            if message.is_signed() {
-                return Err(Rejection::Signed);
-            }
         }
         Ok(route)
     }

@@ -8,12 +8,15 @@ use tokio::task::JoinSet;
 use super::acknowledge::{Acknowledger, AcknowledgerCell};
 use super::admission::ACKS;
 use super::awaited::Awaited;
+use super::examination::Examiner;
 use super::forward::Forwarder;
 use super::intake::{ReturnEntry, RouteIntake};
 use super::outgoing::{Locator, Outgoing, OutgoingParts};
 use super::summary::Summary;
 use super::view::{DEAD_LETTERS, View, ViewParts};
-use super::{Admission, Desk, Ordinals, OwnNames, OwnQueues, ReplyAddresses, RouteTable, RouteTableError, StateBoard};
+use super::{
+    Admission, Desk, Opener, Ordinals, OwnNames, OwnQueues, ReplyAddresses, RouteTable, RouteTableError, StateBoard,
+};
 use crate::config::{Config, Destination, QueueManagerConfig, ReturnRoute};
 use crate::directory::Directory;
 use crate::mqqb::session::SessionSettings;
@@ -22,6 +25,7 @@ use crate::net::{
     Clock, Lanes, LanesParts, LinkSettings, ListenError, Listener, PingResponder, Places, Reception, RetrySchedule,
     Sessions, Stop, StopSwitch,
 };
+use crate::security::{CacheLimits, KeyCache, Keyring};
 use crate::store::{QueueId, Store, StoreError};
 use crate::telemetry::Counters;
 
@@ -37,6 +41,8 @@ pub struct Parts {
     pub connectors: BTreeMap<String, Arc<dyn Connector>>,
     /// How many connections there may be.
     pub places: Places,
+    /// What opens bodies.
+    pub keyring: Keyring,
     /// Who is who, when that is looked up anywhere.
     pub directory: Option<Arc<dyn Directory>>,
     /// Time.
@@ -108,12 +114,14 @@ impl Ground {
 impl Bridge {
     /// Opens the ports and sets everything going.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, guid, store, connectors, places, directory, clock, chance } = parts;
+        let Parts { config, guid, store, connectors, places, keyring, directory, clock, chance } = parts;
         let manager = &config.queue_manager;
+        let opener = opener(&config, keyring, clock);
+        let examiner = Examiner::new(directory.clone());
         let locator = Locator::new(directory);
         let replies = Arc::new(reply_addresses(&config.return_routes, &locator).await);
         let own_queues = Arc::new(OwnQueues::new(&manager.name, &config.routes));
-        let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store, &replies)?;
+        let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store, &replies, &opener)?;
         let ordinals = Ordinals::new(guid, store.clone()).await?;
         let dead_letters = store.queue(DEAD_LETTERS)?;
         let ports = Ports::open(manager).await?;
@@ -127,7 +135,7 @@ impl Bridge {
 
         let acknowledger = AcknowledgerCell::default();
         let (counters, asked) = (Arc::clone(&ground.counters), Arc::clone(&acknowledger));
-        let desk = Desk::new(Arc::clone(&admission), ground.store.clone(), clock, counters, asked);
+        let desk = Desk::new(Arc::clone(&admission), ground.store.clone(), clock, counters, asked, examiner);
         let reception: Arc<dyn Reception> = Arc::new(desk);
         let awaited = Awaited::default();
         let settings = link_settings(manager, guid);
@@ -192,7 +200,7 @@ impl Bridge {
         let net = ports.serve(clock, settings, &reception, &sessions, &switches.close.1, guid);
         let Ground { store, counters, states, connectors, .. } = ground;
         let mut summary = JoinSet::new();
-        summary.spawn(Summary { routes, store, counters, states, clock }.run(switches.drain.1.clone()));
+        summary.spawn(Summary { routes, store, counters, states, opener, clock }.run(switches.drain.1.clone()));
         let Switches { close: (close, _), drain: (drain, _), hang_up: (hang_up, _) } = switches;
         let shutdown_timeout = manager.shutdown_timeout;
         Ok(Self {
@@ -382,6 +390,17 @@ fn forwarders(
         forwarders.spawn(forwarder.run(drain.clone(), patience));
     }
     Ok(forwarders)
+}
+
+/// RSA operations at once: one for each processor but one, which has other things to do.
+fn opener(config: &Config, keyring: Keyring, clock: Clock) -> Opener {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let cache = KeyCache::new(CacheLimits {
+        machines: config.key_cache.machines,
+        keys_per_machine: config.key_cache.keys_per_machine,
+        lifetime: config.key_cache.lifetime,
+    });
+    Opener::new(keyring, cache, processors.saturating_sub(1), clock)
 }
 
 /// Which foreign address leads to which queue, by all its names.

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::acknowledge::AcknowledgerCell;
-use super::{Admission, Rejection};
+use super::examination::Examiner;
+use super::window::Window;
+use super::{Admission, Marks, Rejection, RouteEntry};
 use crate::config::OnQuota;
 use crate::mqqb::wire::{DeliveryMode, MessageClass, MessageId, UserKind, UserMessage};
 use crate::net::{Arrival, Clock, Intake, Peer, Reception, Verdict};
@@ -18,6 +20,7 @@ pub struct Desk {
     clock: Clock,
     counters: Arc<Counters>,
     acknowledger: AcknowledgerCell,
+    pub(super) examiner: Examiner,
 }
 
 impl Desk {
@@ -28,8 +31,9 @@ impl Desk {
         clock: Clock,
         counters: Arc<Counters>,
         acknowledger: AcknowledgerCell,
+        examiner: Examiner,
     ) -> Self {
-        Self { admission, store, clock, counters, acknowledger }
+        Self { admission, store, clock, counters, acknowledger, examiner }
     }
 }
 
@@ -46,47 +50,71 @@ impl Reception for Desk {
     }
 
     fn begin(&self) -> Box<dyn Intake> {
-        Box::new(Window { desk: self.clone(), stream: Stream::new() })
+        Box::new(Window::new(self.clone()))
     }
 }
 
-/// The desk for one session. Once a message of it could not be stored, none behind it is: order holds within a session,
-/// and the sender sends all of them again.
-struct Window {
-    desk: Desk,
-    stream: Stream,
-}
-
-impl Intake for Window {
-    fn receive(&mut self, arrival: Arrival, verdict: Verdict) {
-        self.desk.receive(arrival, verdict, &self.stream);
-    }
+/// A message that the admission has let through.
+pub(super) struct Judged {
+    pub(super) arrival: Arrival,
+    pub(super) route: Arc<RouteEntry>,
+    verdict: Verdict,
+    now: u64,
 }
 
 impl Desk {
-    fn receive(&self, arrival: Arrival, verdict: Verdict, stream: &Stream) {
-        let Arrival { message, frame, peer } = arrival;
+    /// What can be said of a message at once; `None` when that was all.
+    pub(super) fn judge(&self, arrival: Arrival, verdict: Verdict) -> Option<Judged> {
+        let Arrival { message, frame, peer } = &arrival;
+        let peer = *peer;
         if message.kind() != UserKind::Message {
             tracing::debug!(
                 event = "acknowledgment_ignored", peer = %peer, source_machine = %message.id().source,
                 "an order or final acknowledgment for nothing that was sent from here"
             );
-            return verdict.rejected();
+            verdict.rejected();
+            return None;
         }
-        self.note_acknowledgment(&message, peer);
+        self.note_acknowledgment(message, peer);
         let now = self.clock.unix_now();
-        let route = match self.admission.judge(&message, frame.bytes().len(), peer.local.ip(), now) {
-            Ok(route) => Arc::clone(route),
+        match self.admission.judge(message, frame.bytes().len(), peer.local.ip(), now) {
+            Ok(route) => {
+                let route = Arc::clone(route);
+                return Some(Judged { arrival, route, verdict, now });
+            }
+            Err(_) if self.is_for_acks(message, peer) => verdict.rejected(),
             Err(rejection) => {
                 let route = message.destination().and_then(|name| self.admission.find(&name, peer.local.ip()).ok());
-                let traces = Traces::of(&message, peer);
-                if self.is_for_acks(&message, peer) {
-                    return verdict.rejected();
-                }
-                self.refuse(route.map_or("", |route| route.config.name.as_str()), &traces, &rejection);
-                return self.answer(&message, peer, &rejection, verdict);
+                let route = route.map_or("", |route| route.config.name.as_str());
+                refuse(&self.counters, route, &Traces::of(message, peer), &rejection);
+                self.answer(message, peer, &rejection, verdict);
             }
-        };
+        }
+        None
+    }
+
+    /// Refuses a message that the admission had let through.
+    pub(super) fn turn_away(&self, judged: Judged, rejection: &Rejection) {
+        let Judged { arrival: Arrival { message, peer, .. }, route, verdict, .. } = judged;
+        refuse(&self.counters, &route.config.name, &Traces::of(&message, peer), rejection);
+        self.answer(&message, peer, rejection, verdict);
+    }
+
+    /// Leaves a message with its sender.
+    pub(super) fn hold(&self, judged: Judged, reason: &str) {
+        let Judged { arrival: Arrival { message, peer, .. }, route, verdict, .. } = judged;
+        route.counters.held();
+        tracing::warn!(
+            event = "message_held", route = %route.config.name, queue = %route.config.from.queue, peer = %peer,
+            message_id = %message.id(), reason = %reason,
+            "a message could not be judged; its session is closed and the sender keeps it"
+        );
+        verdict.hold(reason.to_owned());
+    }
+
+    /// Stores a message, and says so to its session.
+    pub(super) fn store(&self, judged: Judged, marks: Marks, stream: &Stream) {
+        let Judged { arrival: Arrival { message, frame, peer }, route, verdict, now } = judged;
         let kind = match message.delivery {
             DeliveryMode::Express => Kind::Express,
             DeliveryMode::Recoverable => Kind::Recoverable,
@@ -100,6 +128,7 @@ impl Desk {
             received_at: now,
             duplicate_key: Some(message.id()),
             foreign: None,
+            marks: marks.to_bits(),
             companions: self.companions(&message, MessageClass::ACK_REACH_QUEUE, peer),
             queue_quota: route.config.from.quota,
             stream: Some(match route.config.from.on_quota {
@@ -199,10 +228,6 @@ impl Desk {
                 source_machine = %message.id().source, "a message that was sent from here has arrived or was read"
             );
         }
-    }
-
-    fn refuse(&self, route: &str, traces: &Traces, rejection: &Rejection) {
-        refuse(&self.counters, route, traces, rejection);
     }
 }
 

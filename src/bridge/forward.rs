@@ -10,11 +10,12 @@ use super::acknowledge::AcknowledgerCell;
 use super::backoff::Backoff;
 use super::in_flight::{Delivered, InFlight, Ticket};
 use super::removals::Removals;
-use super::translate::{Untranslatable, to_amqp};
-use super::{RouteEntry, RouteState, StateBoard};
+use super::translate::{Found, Untranslatable, to_amqp};
+use super::{Handling, Marks, RouteEntry, RouteState, StateBoard};
 use crate::config::Unroutable;
 use crate::mqqb::wire::{AckRequest, Frame, MessageClass, MessageId, UserMessage};
 use crate::net::{Clock, Stop};
+use crate::security::{Authenticity, Opened, Unopened};
 use crate::store::{NewMessage, Position, QueueId, Reader, SetAside, Store, StoreError, StoredMessage};
 
 /// Forwards one route: reads its queue in order, keeps up to `max_in_flight` messages on their way, removes what is
@@ -169,7 +170,16 @@ impl Forwarder {
             };
             let id = message.id();
             let repeated = stored.may_be_repeated || work.published.contains(&position);
-            match to_amqp(&message, &self.route, now, repeated) {
+            let found = match self.open(&message).await {
+                Ok(opened) => Found { opened, marks: Marks::from_bits(stored.marks) },
+                // It opened when it came: the key has been taken away since.
+                Err(unopened) => {
+                    let class = MessageClass::NACK_BAD_ENCRYPTION;
+                    self.set_aside(position, Some(id), Some(&message), class, &unopened.to_string()).await;
+                    continue;
+                }
+            };
+            match to_amqp(&message, &self.route, now, repeated, found) {
                 Ok(translated) => {
                     burst.push(translated);
                     let asks = (message.properties.ack_request != AckRequest::default()).then(|| Box::new(message));
@@ -189,6 +199,17 @@ impl Forwarder {
         for (ticket, settlement) in tickets.into_iter().zip(settlements) {
             work.in_flight.push(ticket, settlement);
         }
+    }
+
+    /// What the route may see of a body.
+    async fn open(&self, message: &UserMessage) -> Result<Opened, Unopened> {
+        let Handling::NonTransparent { opener, ciphers } = &self.route.handling else { return Ok(Opened::Sealed) };
+        let mut body = opener.open(message, ciphers).await?;
+        if message.is_encrypted() && message.is_signed() {
+            // It was verified when it came. Where two plaintexts are possible, the signature says again which it is.
+            let _ = Authenticity::of(message, &mut body, &self.route.signatures);
+        }
+        Ok(Opened::Clear(body))
     }
 
     async fn on_delivered(&self, work: &mut Work, delivered: Vec<Delivered>) -> Result<(), Setback> {

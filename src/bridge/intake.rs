@@ -231,6 +231,7 @@ impl RouteIntake {
             received_at: self.clock.unix_now(),
             duplicate_key: None,
             foreign,
+            marks: 0,
             queue_quota: self.route.config.to.quota,
             stream: Some(stream.clone()),
             companions: Vec::new(),

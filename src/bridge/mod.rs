@@ -10,10 +10,13 @@ mod awaited;
 mod backoff;
 mod bridging;
 mod desk;
+mod examination;
 mod forward;
 mod hosts;
 mod in_flight;
 mod intake;
+mod marks;
+mod opener;
 mod ordinals;
 mod outgoing;
 mod rejection;
@@ -25,17 +28,20 @@ mod status;
 mod summary;
 pub mod translate;
 mod view;
+mod window;
 
 pub use acknowledge::Acknowledger;
 pub use admission::Admission;
 pub use bridging::{Bridge, Parts, StartError};
 pub use desk::Desk;
 pub use hosts::OwnNames;
+pub use marks::Marks;
+pub use opener::Opener;
 pub use ordinals::Ordinals;
 pub use outgoing::{Outgoing, OutgoingState};
 pub use rejection::Rejection;
 pub use replies::{OwnQueues, ReplyAddresses};
-pub use routes::{RouteEntry, RouteTable, RouteTableError};
+pub use routes::{Handling, RouteEntry, RouteTable, RouteTableError};
 pub use state::{RouteState, StateBoard};
 pub use status::{
     ConnectorStatus, OutgoingStatus, QueueStatus, ReturnRouteStatus, RouteStatus, SessionStatus, StatusReport,

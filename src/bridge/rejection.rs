@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use crate::mqqb::wire::{Guid, MessageClass};
+use crate::security::{AccessDenied, BadSignature, Unopened, WrongOwner};
 
 /// Why a message is refused. What each one means on the wire and in the metrics is [`Rejection::terms`]; what it
 /// means to the operator is its `Display`.
@@ -73,12 +74,35 @@ pub enum Rejection {
         /// The limit.
         limit: u32,
     },
-    /// There is a signature and nothing here that could verify it.
-    #[error("the message is signed and this route is not transparent; this version verifies no signatures")]
-    Signed,
-    /// The body is encrypted and nothing here could open it.
-    #[error("the body is encrypted and this route is not transparent; this version opens no bodies")]
-    Encrypted,
+    /// The signature does not prove what the message says.
+    #[error("{0}")]
+    BadSignature(BadSignature),
+    /// The signature is somebody else's.
+    #[error("{wrong}{}", no_directory(*.has_directory))]
+    WrongOwner {
+        /// What is wrong.
+        wrong: WrongOwner,
+        /// Whether there is a directory that could know better.
+        has_directory: bool,
+    },
+    /// Nothing proves who sent it, and the queue wants that.
+    #[error(
+        "from.authenticate = \"required\", and {}",
+        if *.signed { "the signature's certificate belongs to nobody: the message names no sender" } else { "the message is not signed" }
+    )]
+    Unproven {
+        /// Whether there is a signature all the same.
+        signed: bool,
+    },
+    /// The sender may not write to the queue.
+    #[error("{0}")]
+    AccessDenied(AccessDenied),
+    /// The body is encrypted and can't be opened here.
+    #[error("{0}")]
+    Unopened(Unopened),
+    /// The body is clear and the queue takes encrypted ones only.
+    #[error("the body is not encrypted and from.privacy = \"required\" wants it to be")]
+    NotEncrypted,
     /// The body is encrypted and the queue takes clear ones only.
     #[error("the body is encrypted and from.privacy = \"none\" allows clear bodies only")]
     NotPrivate,
@@ -109,12 +133,24 @@ impl Rejection {
             Self::HopCount { .. } => ("hop-count", MessageClass::NACK_HOP_COUNT_EXCEEDED),
             Self::Expired { .. } => ("expired", MessageClass::NACK_REACH_QUEUE_TIMEOUT),
             Self::TooLarge { .. } => ("too-large", MessageClass::NACK_Q_EXCEED_QUOTA),
-            Self::Signed => ("signed", MessageClass::NACK_BAD_SIGNATURE),
-            Self::Encrypted => ("encrypted", MessageClass::NACK_BAD_ENCRYPTION),
+            Self::BadSignature(_) => ("bad-signature", MessageClass::NACK_BAD_SIGNATURE),
+            Self::WrongOwner { .. } => ("wrong-owner", MessageClass::NACK_BAD_SIGNATURE),
+            Self::Unproven { .. } => ("unproven", MessageClass::NACK_BAD_SIGNATURE),
+            Self::AccessDenied(_) => ("access-denied", MessageClass::NACK_ACCESS_DENIED),
+            Self::Unopened(_) => ("unopened", MessageClass::NACK_BAD_ENCRYPTION),
+            Self::NotEncrypted => ("not-encrypted", MessageClass::NACK_BAD_ENCRYPTION),
             Self::NotPrivate => ("privacy", MessageClass::NACK_BAD_ENCRYPTION),
             Self::QueueFull(_) => ("queue-full", MessageClass::NACK_Q_EXCEED_QUOTA),
         };
         Terms { class, reason }
+    }
+}
+
+fn no_directory(has_directory: bool) -> &'static str {
+    if has_directory {
+        ""
+    } else {
+        "; there is no [directory] in which senders and their certificates could be looked up"
     }
 }
 

@@ -2,9 +2,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ReplyAddresses;
-use crate::config;
+use super::{Opener, ReplyAddresses};
+use crate::config::{self, CipherChoice, Hash, SecurityMode, Senders};
 use crate::mqqb::wire::{Guid, QueuePath, QueueSuffix};
+use crate::security::{Access, AccessEntry, AccessList, Cipher, CipherPolicy, HashAlgorithm, SignaturePolicy, Trustee};
 use crate::store::{QueueId, Store, StoreError};
 use crate::telemetry::RouteCounters;
 
@@ -21,10 +22,31 @@ pub struct RouteEntry {
     pub guid: Guid,
     /// Forgiven when a sender's clock is judged.
     pub clock_skew: Duration,
+    /// What the bridge does with what is inside.
+    pub handling: Handling,
+    /// What a signature must be worth.
+    pub signatures: SignaturePolicy,
+    /// Who may send; `None` for everyone.
+    pub access: Option<AccessList>,
     /// Where replies to its messages go.
     pub replies: Arc<ReplyAddresses>,
     /// What it has done.
     pub counters: Arc<RouteCounters>,
+}
+
+/// The route's security mode. A transparent route has nothing to open a body with: it can't be forgotten to pass it on as
+/// it came.
+#[derive(Clone, Debug)]
+pub enum Handling {
+    /// Bodies pass as they came.
+    Transparent,
+    /// Bodies are opened.
+    NonTransparent {
+        /// What opens them.
+        opener: Opener,
+        /// Which ones.
+        ciphers: CipherPolicy,
+    },
 }
 
 /// The routes by every name that a sender can use.
@@ -70,6 +92,7 @@ impl RouteTable {
         clock_skew: Duration,
         store: &Store,
         replies: &Arc<ReplyAddresses>,
+        opener: &Opener,
     ) -> Result<Self, RouteTableError> {
         let mut table = Self::default();
         for config in routes {
@@ -89,8 +112,23 @@ impl RouteTable {
             table.by_path.insert(path, index);
             table.by_private_id.insert(private_id, index);
             table.by_guid.insert(guid, index);
-            let (counters, replies) = (Arc::default(), Arc::clone(replies));
-            let entry = RouteEntry { config, queue, private_id, guid, clock_skew, replies, counters };
+            let entry = RouteEntry {
+                handling: match config.mode {
+                    SecurityMode::Transparent => Handling::Transparent,
+                    SecurityMode::NonTransparent => {
+                        Handling::NonTransparent { opener: opener.clone(), ciphers: ciphers(&config.from.ciphers) }
+                    }
+                },
+                signatures: signatures(&config.from),
+                access: access(&config.from.senders),
+                config,
+                queue,
+                private_id,
+                guid,
+                clock_skew,
+                replies: Arc::clone(replies),
+                counters: Arc::default(),
+            };
             table.entries.push(Arc::new(entry));
         }
         Ok(table)
@@ -123,6 +161,48 @@ impl RouteTable {
         let name = self.by_path.keys().min_by_key(|name| close(name))?;
         (close(name) <= 1 + wanted.len() / 6).then(|| name.clone())
     }
+}
+
+/// The shortest RSA key that is worth anything, and the shortest that `rsa512` lets in.
+const KEY_BITS: usize = 1024;
+const SHORT_KEY_BITS: usize = 512;
+
+fn shortest_key(choices: &[CipherChoice]) -> usize {
+    if choices.contains(&CipherChoice::Rsa512) { SHORT_KEY_BITS } else { KEY_BITS }
+}
+
+fn ciphers(choices: &[CipherChoice]) -> CipherPolicy {
+    let cipher = |choice: &CipherChoice| match choice {
+        CipherChoice::Aes128 => Some(Cipher::Aes128),
+        CipherChoice::Aes192 => Some(Cipher::Aes192),
+        CipherChoice::Aes256 => Some(Cipher::Aes256),
+        CipherChoice::Rc2 => Some(Cipher::Rc2),
+        CipherChoice::Rc4 => Some(Cipher::Rc4),
+        CipherChoice::Rsa512 => None,
+    };
+    CipherPolicy { ciphers: choices.iter().filter_map(cipher).collect(), min_key_bits: shortest_key(choices) }
+}
+
+fn signatures(from: &config::MsmqSource) -> SignaturePolicy {
+    let min_hash = match from.min_hash {
+        Hash::Md2 => HashAlgorithm::Md2,
+        Hash::Md4 => HashAlgorithm::Md4,
+        Hash::Md5 => HashAlgorithm::Md5,
+        Hash::Sha1 => HashAlgorithm::Sha1,
+        Hash::Sha256 => HashAlgorithm::Sha256,
+        Hash::Sha512 => HashAlgorithm::Sha512,
+    };
+    SignaturePolicy { min_hash, min_key_bits: shortest_key(&from.ciphers) }
+}
+
+/// SIDs are users or groups; everything else is the name of a group in the directory.
+fn access(senders: &Senders) -> Option<AccessList> {
+    let Senders::Listed(listed) = senders else { return None };
+    let entry = |text: &String| {
+        let trustee = text.parse().map_or_else(|_| Trustee::Group(text.clone()), Trustee::Sid);
+        AccessEntry { access: Access::Allow, trustee }
+    };
+    Some(AccessList::new(listed.iter().map(entry)))
 }
 
 /// Whether a queue of this path can be sent to from outside: journals and sub-queues can't.

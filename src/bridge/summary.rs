@@ -1,8 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{RouteTable, StateBoard};
+use super::{Opener, RouteTable, StateBoard};
 use crate::net::{Clock, Stop};
+use crate::security::CacheFigures;
 use crate::store::Store;
 use crate::telemetry::{Counters, RouteReading};
 
@@ -12,6 +13,7 @@ pub(super) struct Summary {
     pub(super) store: Store,
     pub(super) counters: Arc<Counters>,
     pub(super) states: StateBoard,
+    pub(super) opener: Opener,
     pub(super) clock: Clock,
 }
 
@@ -20,6 +22,7 @@ const EVERY: Duration = Duration::from_secs(10);
 impl Summary {
     pub(super) async fn run(self, mut shutdown: Stop) {
         let mut before = vec![RouteReading::default(); self.routes.entries().len()];
+        let mut cache = CacheFigures::default();
         loop {
             tokio::select! {
                 () = self.clock.sleep(EVERY) => {}
@@ -29,11 +32,32 @@ impl Summary {
                 }
             }
             self.log(&mut before);
+            self.opener.sweep();
+            self.log_keys(&mut cache);
             // What it says, it logs itself.
             let _ = self.store.look_for_file();
             if let Err(error) = self.store.expire_history(self.clock.unix_now()).await {
                 tracing::warn!(event = "history_not_expired", reason = %error, "old message ids could not be forgotten");
             }
+        }
+    }
+
+    /// Says what the key cache has done, when it has done anything.
+    fn log_keys(&self, before: &mut CacheFigures) {
+        let now = self.opener.figures();
+        let is_news = (now.hits, now.misses, now.joined) != (before.hits, before.misses, before.joined);
+        *before = now;
+        if is_news {
+            tracing::info!(
+                event = "key_cache_summary",
+                key_cache_hits = now.hits + now.joined,
+                key_cache_misses = now.misses,
+                key_cache_evictions = now.evictions,
+                rsa_operations = now.rsa_operations,
+                machines = now.machines,
+                keys = now.keys,
+                "how encrypted bodies were opened, since the start"
+            );
         }
     }
 

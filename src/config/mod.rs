@@ -29,12 +29,13 @@ pub use connector::{Amqp091Config, AmqpUri, ClientCertificate, ConnectorConfig, 
 pub use files::{FileUse, NamedFile, owner_only};
 pub use problem::{Problem, Problems, Severity};
 pub use process::{
-    AdminConfig, DirectoryConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig, StoreConfig,
+    AdminConfig, DirectoryConfig, KeyCacheConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig,
+    StoreConfig,
 };
 pub use return_route::{AckWanted, AmqpSource, Delivery, Destination, MsmqTarget, ReturnRoute, check_sendable};
 pub use route::{
-    Accepts, AmqpTarget, Authenticate, ExtensionPolicy, MsmqSource, OnQuota, Privacy, Route, SecurityMode, Senders,
-    Unroutable,
+    Accepts, AmqpTarget, Authenticate, CipherChoice, ExtensionPolicy, Hash, MsmqSource, OnQuota, Privacy, Route,
+    SecurityMode, Senders, Unroutable,
 };
 pub use routing_key::{BadRoutingKey, Placeholder, RoutingKeyTemplate};
 pub use summary::Summary;
@@ -55,6 +56,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// The keys that senders encrypt for.
     pub keys: KeysConfig,
+    /// Keys of bodies that are kept.
+    pub key_cache: KeyCacheConfig,
     /// Where users, machines and queues are looked up; `None`: nowhere.
     pub directory: Option<DirectoryConfig>,
     /// The foreign systems by name.
@@ -113,6 +116,7 @@ pub fn load(path: &Path, environment: impl Fn(&str) -> Option<String>) -> Result
             queue_manager: process.queue_manager,
             store: process.store,
             keys: process.keys,
+            key_cache: process.key_cache,
             directory: process.directory,
             connectors: connectors.configs,
             routes,

@@ -1,6 +1,7 @@
 //! What `mqbridge.toml` says about the process.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -79,6 +80,25 @@ pub struct KeysConfig {
     pub private_key_file: Option<PathBuf>,
 }
 
+/// `[key_cache]`: keys of bodies that are kept, so that not every message costs an RSA operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyCacheConfig {
+    /// Sending machines at once.
+    pub machines: NonZeroUsize,
+    /// Keys of each.
+    pub keys_per_machine: NonZeroUsize,
+    /// How long a key is kept.
+    pub lifetime: Duration,
+}
+
+impl Default for KeyCacheConfig {
+    fn default() -> Self {
+        const MACHINES: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+        const KEYS_PER_MACHINE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+        Self { machines: MACHINES, keys_per_machine: KEYS_PER_MACHINE, lifetime: Duration::from_hours(12) }
+    }
+}
+
 /// `[directory]`: where users, machines and queues are looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DirectoryConfig {
@@ -149,6 +169,7 @@ pub(super) struct Process {
     pub(super) queue_manager: QueueManagerConfig,
     pub(super) store: StoreConfig,
     pub(super) keys: KeysConfig,
+    pub(super) key_cache: KeyCacheConfig,
     pub(super) directory: Option<DirectoryConfig>,
     pub(super) admin: AdminConfig,
     pub(super) http: Option<SocketAddr>,
@@ -167,10 +188,10 @@ pub(super) fn read(root: &Section<'_>) -> Process {
     let queue_manager = read_queue_manager(&root.section("queue_manager"));
     let admin = read_admin(&root.section("admin"), &queue_manager);
     let (directory, secret_line) = read_directory(&root.section("directory"));
-    read_key_cache(&root.section("key_cache"));
     Process {
         store: read_store(&root.section("store")),
         keys: read_keys(&root.section("keys")),
+        key_cache: read_key_cache(&root.section("key_cache")),
         directory,
         admin,
         http: read_http(&root.section("http")),
@@ -287,11 +308,18 @@ fn read_keys(section: &Section<'_>) -> KeysConfig {
     KeysConfig { private_key_file }
 }
 
-fn read_key_cache(section: &Section<'_>) {
-    let _ = section.integer("machines", 1..=1_000_000);
-    let _ = section.integer("keys_per_machine", 1..=10_000);
-    let _ = section.time("lifetime", ONE_SECOND..=ONE_DAY * 366);
+fn read_key_cache(section: &Section<'_>) -> KeyCacheConfig {
+    let defaults = KeyCacheConfig::default();
+    let number = |number: Option<At<u64>>, default| {
+        number.and_then(|number| usize::try_from(number.value).ok()).and_then(NonZeroUsize::new).unwrap_or(default)
+    };
+    let config = KeyCacheConfig {
+        machines: number(section.integer("machines", 1..=1_000_000), defaults.machines),
+        keys_per_machine: number(section.integer("keys_per_machine", 1..=10_000), defaults.keys_per_machine),
+        lifetime: section.time("lifetime", ONE_SECOND..=ONE_DAY * 366).map_or(defaults.lifetime, |time| time.value),
+    };
     section.finish();
+    config
 }
 
 /// Also gives the line of a password that stands in the file itself.

@@ -46,6 +46,10 @@ pub struct MsmqSource {
     pub privacy: Privacy,
     /// Who may send.
     pub senders: Senders,
+    /// The weakest hash of a signature that proves anything.
+    pub min_hash: Hash,
+    /// The ciphers of bodies that are opened, and `rsa512` for keys below 1024 bits.
+    pub ciphers: Vec<CipherChoice>,
     /// Bytes that may wait in the queue.
     pub quota: u64,
     /// What happens when that is full.
@@ -92,6 +96,45 @@ pub enum Senders {
     Everyone,
     /// These SIDs and directory groups.
     Listed(Vec<String>),
+}
+
+/// `from.min_hash`, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hash {
+    /// Not computed here: nothing is weaker.
+    Md2,
+    /// Not computed here.
+    Md4,
+    /// MD5.
+    Md5,
+    /// SHA-1.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// SHA-512.
+    Sha512,
+}
+
+/// An element of `from.ciphers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CipherChoice {
+    /// AES with 128 bits.
+    Aes128,
+    /// AES with 192 bits.
+    Aes192,
+    /// AES with 256 bits.
+    Aes256,
+    /// RC2.
+    Rc2,
+    /// RC4.
+    Rc4,
+    /// Any of the others under an RSA key of less than 1024 bits.
+    Rsa512,
+}
+
+impl CipherChoice {
+    /// What is allowed when nothing is written.
+    pub const DEFAULT: [Self; 3] = [Self::Aes128, Self::Aes192, Self::Aes256];
 }
 
 /// `from.on_quota`.
@@ -275,8 +318,28 @@ fn read_from_msmq(from: &Section<'_>, draft: &RouteDraft) -> Option<MsmqSource> 
         &[("required", Privacy::Required), ("optional", Privacy::Optional), ("none", Privacy::None)],
     );
     let senders = from.texts("senders").map_or(Senders::Everyone, |senders| read_senders(from, senders));
-    let _ = from.choice("min_hash", &["md2", "md4", "md5", "sha1", "sha256", "sha512"].map(|word| (word, ())));
-    let _ = from.choices("ciphers", &["aes128", "aes192", "aes256", "rc2", "rc4", "rsa512"].map(|word| (word, ())));
+    let min_hash = from.choice(
+        "min_hash",
+        &[
+            ("md2", Hash::Md2),
+            ("md4", Hash::Md4),
+            ("md5", Hash::Md5),
+            ("sha1", Hash::Sha1),
+            ("sha256", Hash::Sha256),
+            ("sha512", Hash::Sha512),
+        ],
+    );
+    let ciphers = from.choices(
+        "ciphers",
+        &[
+            ("aes128", CipherChoice::Aes128),
+            ("aes192", CipherChoice::Aes192),
+            ("aes256", CipherChoice::Aes256),
+            ("rc2", CipherChoice::Rc2),
+            ("rc4", CipherChoice::Rc4),
+            ("rsa512", CipherChoice::Rsa512),
+        ],
+    );
     let quota = from.size("quota", 1 << 20..=1 << 50).map_or(1 << 30, |size| size.value);
     let on_quota = from.choice("on_quota", &[("hold", OnQuota::Hold), ("refuse", OnQuota::Refuse)]);
     let ignore_expiry = from.flag("ignore_expiry").is_some_and(|flag| flag.value);
@@ -291,6 +354,11 @@ fn read_from_msmq(from: &Section<'_>, draft: &RouteDraft) -> Option<MsmqSource> 
         authenticate: authenticate.map_or(Authenticate::Optional, |authenticate| authenticate.value),
         privacy: privacy.map_or(Privacy::Optional, |privacy| privacy.value),
         senders,
+        min_hash: min_hash.map_or(Hash::Sha1, |hash| hash.value),
+        ciphers: ciphers.map_or_else(
+            || CipherChoice::DEFAULT.to_vec(),
+            |ciphers| ciphers.into_iter().map(|cipher| cipher.value).collect(),
+        ),
         quota,
         on_quota: on_quota.map_or(OnQuota::Hold, |on_quota| on_quota.value),
         ignore_expiry,

@@ -46,8 +46,6 @@ const fn idle(file: File, key: &'static str, asks: Asks, remedy: &'static str) -
 use Asks::{OtherThan, Whatever};
 use File::{Process, RouteToAmqp, RouteToMsmq};
 
-const NO_SIGNATURES: &str = "signatures are not verified, no message counts as authenticated";
-const NO_CIPHERS: &str = "no body is opened";
 const NO_RESEALING: &str = "bodies are passed on as they came or not at all";
 
 const TABLE: &[Unsupported] = &[
@@ -60,17 +58,14 @@ const TABLE: &[Unsupported] = &[
     ),
     error(Process, "keys.base", Whatever, "one key serves all providers: write private_key_file in [keys]"),
     error(Process, "keys.enhanced", Whatever, "one key serves all providers: write private_key_file in [keys]"),
-    idle(Process, "key_cache.machines", OtherThan(&["1024"]), NO_CIPHERS),
-    idle(Process, "key_cache.keys_per_machine", OtherThan(&["16"]), NO_CIPHERS),
-    idle(Process, "key_cache.lifetime", OtherThan(&["12h"]), NO_CIPHERS),
     error(RouteToAmqp, "from.transactional", OtherThan(&["false"]), "write transactional = false"),
-    error(RouteToAmqp, "from.authenticate", OtherThan(&["optional"]), NO_SIGNATURES),
-    error(RouteToAmqp, "from.privacy", OtherThan(&["optional", "none"]), "write privacy = \"optional\" or \"none\""),
-    error(RouteToAmqp, "from.senders", OtherThan(&["everyone"]), "write senders = [\"everyone\"]"),
-    idle(RouteToAmqp, "from.min_hash", OtherThan(&["sha1"]), NO_SIGNATURES),
-    idle(RouteToAmqp, "from.ciphers", OtherThan(&["aes128, aes192, aes256"]), NO_CIPHERS),
     error(RouteToAmqp, "from.journal", OtherThan(&["false"]), "bind a second queue to the exchange for a copy"),
-    error(RouteToAmqp, "from.trust", OtherThan(&[""]), NO_SIGNATURES),
+    error(
+        RouteToAmqp,
+        "from.trust",
+        OtherThan(&[""]),
+        "external certificates are not traced to an authority; register them for their users in the directory",
+    ),
     error(RouteToAmqp, "to.unpack", Whatever, "extensions are passed on as they came, in the header msmq-extension"),
     error(RouteToAmqp, "security.reseal_for", Whatever, NO_RESEALING),
     error(RouteToAmqp, "security.reseal_as", Whatever, NO_RESEALING),

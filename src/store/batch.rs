@@ -278,6 +278,7 @@ impl<'r> Batch<'_, 'r> {
         let slices = cut::slices(message.frame.len());
         let head = Head {
             may_be_repeated: false,
+            marks: message.marks,
             slices: slices.len() as u16,
             length,
             received_at: message.received_at,

@@ -113,6 +113,8 @@ pub struct NewMessage {
     pub duplicate_key: Option<MessageId>,
     /// For a message of a foreign system.
     pub foreign: Option<Foreign>,
+    /// Four bits of the caller's own, kept with the message.
+    pub marks: u8,
     /// Bytes that the queue may hold; beyond it the message is not taken.
     pub queue_quota: u64,
     /// The messages that it must not overtake.
@@ -183,6 +185,8 @@ pub struct StoredMessage {
     /// It was in the store when the bridge started after a crash, so that it may have been published before
     /// without its removal being recorded.
     pub may_be_repeated: bool,
+    /// What [`NewMessage::marks`] was.
+    pub marks: u8,
     /// Why it was set aside; `None` in a queue where it waits.
     pub reason: Option<SetAside>,
 }

@@ -201,6 +201,7 @@ impl Reading<'_> {
             frame,
             received_at: row.head.received_at,
             may_be_repeated: row.head.may_be_repeated || position.arrival < self.repeated_below,
+            marks: row.head.marks,
             reason: row.reason().map_err(Damage::Row)?,
         })
     }

@@ -16,7 +16,8 @@
 //!                                                     25  …    name, UTF-8
 //!
 //! messages   0   u32  queue                        -> 0   u8   version, 1
-//!            4   u8   7 less the priority             1   u8   flags: 0x01 set aside, 0x02 may be repeated
+//!            4   u8   7 less the priority             1   u8   flags: 0x01 set aside, 0x02 may be repeated,
+//!                                                          0xF0 the caller's marks
 //!            5   u64  arrival                         2   u16  slices of the frame in `slices`
 //!                                                     4   u32  length of the frame
 //!                                                     8   u64  received at, seconds since 1970 (UTC)
@@ -71,6 +72,7 @@ const SLICE_KEY_SIZE: usize = 8 /* body */ + 2 /* number */;
 const ROW_VERSION: u8 = 1;
 const FLAG_SET_ASIDE: u8 = 0x01;
 const FLAG_MAY_BE_REPEATED: u8 = 0x02;
+const MARKS_SHIFT: u32 = 4;
 const HEAD_SIZE: usize = 1 /* version */ + 1 /* flags */ + 2 /* slices */ + 4 /* length */ + 8 /* received at */
     + 8 /* body */ + 4 /* frame's checksum */ + 4 /* head's checksum */;
 const HEAD_CHECKED: usize = HEAD_SIZE - 4 /* the checksum itself */;
@@ -102,6 +104,7 @@ pub(super) fn slice_key(body: u64, number: u16) -> SliceKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) may_be_repeated: bool,
+    pub(super) marks: u8,
     pub(super) slices: u16,
     pub(super) length: u32,
     pub(super) received_at: u64,
@@ -130,6 +133,7 @@ impl<'a> Row<'a> {
         let flags = rest.u8()?;
         let head = Head {
             may_be_repeated: flags & FLAG_MAY_BE_REPEATED != 0,
+            marks: flags >> MARKS_SHIFT,
             slices: rest.u16()?,
             length: rest.u32()?,
             received_at: rest.u64()?,
@@ -161,7 +165,7 @@ impl<'a> Row<'a> {
 /// Appends a message's row to `out`.
 pub(super) fn encode_row(out: &mut Vec<u8>, key: &MessageKey, head: Head, reason: Option<&SetAside>, inline: &[u8]) {
     let start = out.len();
-    let mut flags = 0;
+    let mut flags = (head.marks & 0xF) << MARKS_SHIFT;
     if reason.is_some() {
         flags |= FLAG_SET_ASIDE;
     }
@@ -380,6 +384,7 @@ mod tests {
         let key = message_key(QueueId(7), Position { inverse_priority: 4, arrival: 0x0102_0304_0506_0708 });
         let head = Head {
             may_be_repeated: true,
+            marks: 0xA,
             slices: 0,
             length: 5,
             received_at: 1_700_000_000,
@@ -404,7 +409,7 @@ mod tests {
         let (key, head, _) = sample();
         let mut row = Vec::new();
         encode_row(&mut row, &key, head, None, b"frame");
-        assert_eq!(row[..2], [1, 0x02]);
+        assert_eq!(row[..2], [1, 0xA2]);
         assert_eq!(row[2..4], [0, 0]);
         assert_eq!(row[4..8], [0, 0, 0, 5]);
         assert_eq!(row[8..16], 1_700_000_000_u64.to_be_bytes());

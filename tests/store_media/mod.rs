@@ -278,6 +278,7 @@ pub fn message(queue: QueueId, priority: u8, frame: impl Into<Bytes>) -> NewMess
         received_at: NOW,
         duplicate_key: None,
         foreign: None,
+        marks: 0,
         queue_quota: u64::MAX,
         stream: None,
         companions: Vec::new(),

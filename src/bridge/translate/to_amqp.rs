@@ -1,8 +1,9 @@
 use connector_api::{Address, Body, Headers, Message, Value};
 
-use crate::bridge::RouteEntry;
-use crate::config::{ExtensionPolicy, Placeholder, SecurityMode};
+use crate::bridge::{Marks, RouteEntry};
+use crate::config::{ExtensionPolicy, Placeholder};
 use crate::mqqb::wire::{BaseHeader, MessageId, QueuePath, SecurityHeader, SenderId, UserMessage};
+use crate::security::Opened;
 
 /// The longest AMQP routing key and the longest short string, in bytes.
 const SHORT_STRING: usize = 255;
@@ -29,9 +30,14 @@ pub enum Untranslatable {
         /// What the sender gave it.
         limit: u32,
     },
-    /// It came in through a transparent route that has since been made non-transparent.
-    #[error("it is signed or encrypted and its route is not transparent any more")]
-    Sealed,
+}
+
+/// What was found out about a message before it is translated.
+pub struct Found {
+    /// Its body, as far as its route may look into it.
+    pub opened: Opened,
+    /// What was proven of it when it came.
+    pub marks: Marks,
 }
 
 /// The AMQP form of a message of this route. `now` is in seconds since 1970; `redelivered` says that it was, or may
@@ -41,6 +47,7 @@ pub fn to_amqp(
     route: &RouteEntry,
     now: u64,
     redelivered: bool,
+    found: Found,
 ) -> Result<Message, Untranslatable> {
     let properties = &message.properties;
     let expiration = expiration(message, route, now)?;
@@ -71,15 +78,17 @@ pub fn to_amqp(
     if let Some(sender) = message.security.as_ref().and_then(sender_id) {
         headers.set("msmq-sender-id", Value::Text(sender));
     }
-    // True only when this bridge has verified signature and owner, which it does not do yet.
-    headers.set("msmq-authenticated", Value::Bool(false));
+    headers.set("msmq-authenticated", Value::Bool(found.marks.authenticated));
+    if found.marks.certificate_verified {
+        headers.set("msmq-certificate-verified", Value::Bool(true));
+    }
+    if let Some(version) = found.marks.signature {
+        headers.set("msmq-signature-version", Value::Text(version.to_string()));
+    }
     headers.set("msmq-redelivered", Value::Bool(redelivered));
-    let body = match route.config.mode {
-        SecurityMode::Transparent => transparent_body(message, &mut headers),
-        SecurityMode::NonTransparent if message.is_encrypted() || message.is_signed() => {
-            return Err(Untranslatable::Sealed);
-        }
-        SecurityMode::NonTransparent => Body::Clear(properties.body.clone()),
+    let body = match found.opened {
+        Opened::Sealed => transparent_body(message, &mut headers),
+        Opened::Clear(body) => Body::Clear(body.plaintext().clone()),
     };
     Ok(Message {
         address: Address { exchange: route.config.to.exchange.clone(), routing_key },
