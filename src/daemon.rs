@@ -10,9 +10,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::admin::health::Health;
 use crate::admin::socket::{ControlSocket, SocketError};
-use crate::bridge::{Bridge, Parts, StartError};
+use crate::bridge::{Bridge, Credentials, Parts, StartError};
 use crate::cli::VERSION;
-use crate::config::{Config, ConnectorConfig, DirectoryConfig, Problems};
+use crate::config::{Config, ConnectorConfig, DirectoryConfig, Problems, Protection, QueueManagerConfig, ReturnRoute};
 use crate::directory::Directory;
 use crate::directory::file::FileDirectory;
 use crate::identity::{Identity, IdentityError};
@@ -134,6 +134,7 @@ async fn serve(
         Some(DirectoryConfig::File(path)) => Some(open_directory(path)?),
         None => None,
     };
+    let credentials = credentials(&config, &identity)?;
     let health = match config.http {
         Some(address) => Some(Health::bind(address).await?),
         None => None,
@@ -148,6 +149,7 @@ async fn serve(
         connectors,
         directory,
         keyring: Keyring::new(&identity.key),
+        credentials,
         places,
         clock,
         chance: rand::random::<f64>,
@@ -179,6 +181,24 @@ async fn serve(
     let last_answers = async { while around.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(1), last_answers).await;
     Ok(result?)
+}
+
+/// What messages are signed with, when a route signs any. The certificate is made the first time.
+fn credentials(config: &Config, identity: &Identity) -> Result<Option<Credentials>, IdentityError> {
+    let signs = |route: &ReturnRoute| matches!(route.protection, Protection::Own { sign: Some(_), .. });
+    if !config.return_routes.iter().any(signs) {
+        return Ok(None);
+    }
+    let QueueManagerConfig { state_dir, name, .. } = &config.queue_manager;
+    let (certificate, made) =
+        identity.certificate_or_create(state_dir, name, &mut rand::rng(), jiff::Timestamp::now())?;
+    if made {
+        tracing::warn!(
+            event = "certificate_made", file = %Identity::certificate_file(state_dir).display(),
+            "a certificate to sign with was made; receivers that demand signatures need it in their directory for this machine"
+        );
+    }
+    Ok(Some(Credentials { key: identity.key.clone(), certificate }))
 }
 
 fn open_directory(path: &Path) -> Result<Arc<dyn Directory>, DaemonError> {

@@ -4,6 +4,8 @@
 //! private queues. A new GUID is a new machine, so that one is made only when there is none: a damaged file is an
 //! error. Files are written beside their place, synced, and linked into it; whoever comes second finds the first one's.
 
+mod certificate;
+
 use std::fmt::{self, Write as _};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -18,6 +20,8 @@ use zeroize::Zeroizing;
 use crate::config::{QueueManagerConfig, owner_only};
 use crate::mqqb::wire::Guid;
 use crate::security::{KeyError, PrivateKey};
+
+use certificate::CERTIFICATE_FILE;
 
 /// The file of the GUID in the state directory.
 const IDENTITY_FILE: &str = "identity";
@@ -110,6 +114,14 @@ pub enum IdentityError {
         path: PathBuf,
         /// Its bits.
         bits: usize,
+    },
+    /// The certificate that messages are signed with.
+    #[error("the certificate {} is of no use: {why}; make another with: mqbridge key new-cert", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
     },
 }
 
@@ -316,8 +328,9 @@ fn remove_leftovers(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let bytes = name.as_encoded_bytes();
-        let is_leftover =
-            [IDENTITY_FILE, KEY_FILE].iter().any(|file| bytes.starts_with(format!(".{file}.").as_bytes()));
+        let is_leftover = [IDENTITY_FILE, KEY_FILE, CERTIFICATE_FILE]
+            .iter()
+            .any(|file| bytes.starts_with(format!(".{file}.").as_bytes()));
         if is_leftover && bytes.ends_with(LEFTOVER.as_bytes()) {
             let _ = fs::remove_file(entry.path());
         }

@@ -73,6 +73,7 @@ impl Site {
             connectors: BTreeMap::from([("memory".to_owned(), connector)]),
             places: Places::new(1024),
             directory: None,
+            credentials: None,
             keyring: Default::default(),
             clock: Clock::start(),
             chance: || 0.0,

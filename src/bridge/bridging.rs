@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +13,13 @@ use super::examination::Examiner;
 use super::forward::Forwarder;
 use super::intake::{ReturnEntry, RouteIntake};
 use super::outgoing::{Locator, Outgoing, OutgoingParts};
+use super::sealer::{Credentials, Sealer};
 use super::summary::Summary;
 use super::view::{DEAD_LETTERS, View, ViewParts};
 use super::{
     Admission, Desk, Opener, Ordinals, OwnNames, OwnQueues, ReplyAddresses, RouteTable, RouteTableError, StateBoard,
 };
-use crate::config::{Config, Destination, QueueManagerConfig, ReturnRoute};
+use crate::config::{Config, Destination, Protection, QueueManagerConfig, ReturnRoute};
 use crate::directory::Directory;
 use crate::mqqb::session::SessionSettings;
 use crate::mqqb::wire::{DirectName, FormatName, Guid, MAX_PACKET_SIZE, Ping, Protocol, QueuePath};
@@ -25,7 +27,7 @@ use crate::net::{
     Clock, Lanes, LanesParts, LinkSettings, ListenError, Listener, PingResponder, Places, Reception, RetrySchedule,
     Sessions, Stop, StopSwitch,
 };
-use crate::security::{CacheLimits, KeyCache, Keyring};
+use crate::security::{CacheLimits, KeyCache, Keyring, SendKeyCache};
 use crate::store::{QueueId, Store, StoreError};
 use crate::telemetry::Counters;
 
@@ -43,6 +45,8 @@ pub struct Parts {
     pub places: Places,
     /// What opens bodies.
     pub keyring: Keyring,
+    /// What messages are signed with; needed when a route signs any.
+    pub credentials: Option<Credentials>,
     /// Who is who, when that is looked up anywhere.
     pub directory: Option<Arc<dyn Directory>>,
     /// Time.
@@ -81,6 +85,9 @@ pub enum StartError {
     /// The store has no room for a queue.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A route signs, and there is nothing to sign with.
+    #[error("route {0}: there is no certificate to sign with")]
+    NoCertificate(String),
     /// A route's connector is not there.
     #[error("route {route}: there is no connector {connector}")]
     NoConnector {
@@ -114,11 +121,12 @@ impl Ground {
 impl Bridge {
     /// Opens the ports and sets everything going.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, guid, store, connectors, places, keyring, directory, clock, chance } = parts;
+        let Parts { config, guid, store, connectors, places, keyring, credentials, directory, clock, chance } = parts;
         let manager = &config.queue_manager;
         let opener = opener(&config, keyring, clock);
         let examiner = Examiner::new(directory.clone());
         let locator = Locator::new(directory);
+        let sealer = sealer(&config, guid, credentials, &locator, clock)?;
         let replies = Arc::new(reply_addresses(&config.return_routes, &locator).await);
         let own_queues = Arc::new(OwnQueues::new(&manager.name, &config.routes));
         let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store, &replies, &opener)?;
@@ -185,6 +193,7 @@ impl Bridge {
                 route,
                 store: ground.store.clone(),
                 outgoing: outgoing.clone(),
+                sealer: sealer.clone(),
                 ordinals: ordinals.clone(),
                 awaited: awaited.clone(),
                 clock,
@@ -264,6 +273,8 @@ impl Bridge {
 
 /// `WindowSize` (MS-MQQB 3.1.3.2).
 const SESSION_WINDOW: u16 = 64;
+/// `SymmetricKeyShortLifetime` (MS-MQQB 3.1.1.3): how long a key that was made here encrypts bodies.
+const SEND_KEY_LIFETIME: Duration = Duration::from_mins(10);
 /// `AckWaitTimeout` until the other side names its own.
 const ACK_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -393,14 +404,34 @@ fn forwarders(
 }
 
 /// RSA operations at once: one for each processor but one, which has other things to do.
+fn rsa_permits() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get).saturating_sub(1)
+}
+
 fn opener(config: &Config, keyring: Keyring, clock: Clock) -> Opener {
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let cache = KeyCache::new(CacheLimits {
         machines: config.key_cache.machines,
         keys_per_machine: config.key_cache.keys_per_machine,
         lifetime: config.key_cache.lifetime,
     });
-    Opener::new(keyring, cache, processors.saturating_sub(1), clock)
+    Opener::new(keyring, cache, rsa_permits(), clock)
+}
+
+fn sealer(
+    config: &Config,
+    own: Guid,
+    credentials: Option<Credentials>,
+    locator: &Locator,
+    clock: Clock,
+) -> Result<Sealer, StartError> {
+    let signs = |route: &&ReturnRoute| matches!(route.protection, Protection::Own { sign: Some(_), .. });
+    if credentials.is_none()
+        && let Some(route) = config.return_routes.iter().find(signs)
+    {
+        return Err(StartError::NoCertificate(route.name.clone()));
+    }
+    let keys = SendKeyCache::new(config.key_cache.machines, config.key_cache.lifetime.min(SEND_KEY_LIFETIME));
+    Ok(Sealer::new(own, credentials, locator.clone(), keys, rsa_permits(), clock))
 }
 
 /// Which foreign address leads to which queue, by all its names.

@@ -10,10 +10,11 @@ use tokio::sync::mpsc;
 use super::awaited::Awaited;
 use super::backoff::Backoff;
 use super::outgoing::Outgoing;
-use super::translate::{Circumstances, Translated, to_msmq};
+use super::sealer::{Sealer, Unsealed};
+use super::translate::{Circumstances, Translated, encode, to_msmq};
 use super::{Ordinals, OwnQueues, RouteState, StateBoard};
 use crate::config::ReturnRoute;
-use crate::mqqb::wire::{FormatName, MessageClass};
+use crate::mqqb::wire::{FormatName, MessageClass, UserMessage};
 use crate::net::{Clock, Stop};
 use crate::store::{Enqueued, Foreign, ForeignKey, NewMessage, QueueId, Store, StoreError, Stream};
 use crate::telemetry::{Counters, Kind, RouteCounters};
@@ -34,6 +35,7 @@ pub(super) struct RouteIntake {
     pub(super) connector: Arc<dyn Connector>,
     pub(super) store: Store,
     pub(super) outgoing: Outgoing,
+    pub(super) sealer: Sealer,
     pub(super) ordinals: Ordinals,
     pub(super) awaited: Awaited,
     pub(super) clock: Clock,
@@ -52,6 +54,24 @@ struct Parcel {
     foreign: Option<Foreign>,
     kind: Kind,
     receipt: Receipt,
+}
+
+/// A message as it goes out.
+struct Prepared {
+    message: UserMessage,
+    packet: Bytes,
+    destination: FormatName,
+    queue: QueueId,
+}
+
+/// What is to be done with a delivery.
+enum Judged {
+    /// It is to be stored.
+    Accepted(Parcel),
+    /// It was refused.
+    Refused,
+    /// Nobody can say now, and why.
+    Later(Delivery, String),
 }
 
 /// What became of it, when that concerns the intake.
@@ -103,6 +123,8 @@ impl RouteIntake {
         let (tell, mut told) = mpsc::unbounded_channel();
         let mut stream = Stream::new();
         let mut held: BTreeMap<u64, Parcel> = BTreeMap::new();
+        // A delivery that could not be judged. Nothing behind it is taken.
+        let mut undecided: Option<Delivery> = None;
         let (mut next, mut on_the_way) = (0, 0);
         let most = usize::from(self.route.config.from.prefetch.max(1));
         // The queue is known to be there only once something comes or nothing is wrong for a while.
@@ -111,12 +133,13 @@ impl RouteIntake {
             let retry = async {
                 self.clock.sleep(backoff.step((self.chance)())).await;
             };
+            let mut fresh = None;
             tokio::select! {
                 biased;
                 Some(outcome) = told.recv() => {
                     on_the_way -= 1;
                     match outcome {
-                        Told::Done if held.is_empty() => {
+                        Told::Done if held.is_empty() && undecided.is_none() => {
                             backoff.reset();
                             self.states.set(&self.route.config.name, RouteState::Forwarding);
                         }
@@ -136,23 +159,21 @@ impl RouteIntake {
                     }
                     return End::Stop;
                 }
-                () = retry, if !held.is_empty() && on_the_way == 0 => {
+                () = retry, if !(held.is_empty() && undecided.is_none()) && on_the_way == 0 => {
                     // In their order, and what comes later behind them.
                     stream = Stream::new();
                     for (number, parcel) in std::mem::take(&mut held) {
                         on_the_way += 1;
                         self.submit(number, parcel, &stream, &tell);
                     }
+                    if on_the_way == 0 && let Some(delivery) = undecided.take() {
+                        fresh = Some(delivery);
+                    }
                 }
-                delivery = inlet.receive(), if held.is_empty() && on_the_way < most => match delivery {
+                delivery = inlet.receive(), if held.is_empty() && undecided.is_none() && on_the_way < most => match delivery {
                     Ok(delivery) => {
                         proven = true;
-                        if let Some(parcel) = self.judge(delivery).await {
-                            self.store.ready().await;
-                            on_the_way += 1;
-                            self.submit(next, parcel, &stream, &tell);
-                            next += 1;
-                        }
+                        fresh = Some(delivery);
                     }
                     Err(error) => return End::Lost(error.to_string()),
                 },
@@ -161,11 +182,29 @@ impl RouteIntake {
                     self.states.set(&self.route.config.name, RouteState::Forwarding);
                 }
             }
+            let Some(delivery) = fresh else { continue };
+            match self.judge(delivery).await {
+                Judged::Accepted(parcel) => {
+                    self.store.ready().await;
+                    on_the_way += 1;
+                    self.submit(next, parcel, &stream, &tell);
+                    next += 1;
+                }
+                Judged::Refused if held.is_empty() => {
+                    self.states.set(&self.route.config.name, RouteState::Forwarding);
+                }
+                Judged::Refused => {}
+                Judged::Later(delivery, reason) => {
+                    self.route.counters.held();
+                    self.fail(reason);
+                    undecided = Some(delivery);
+                }
+            }
         }
     }
 
-    /// Translates a delivery; refuses it when it has no form in MSMQ.
-    async fn judge(&self, delivery: Delivery) -> Option<Parcel> {
+    /// Translates a delivery and protects it as its route says; refuses it when it has no form in MSMQ.
+    async fn judge(&self, delivery: Delivery) -> Judged {
         let Delivery { message: incoming, receipt } = delivery;
         let config = &self.route.config;
         let now = self.clock.unix_now();
@@ -175,16 +214,13 @@ impl RouteIntake {
             acks: &self.acks,
             leads_to: self.own_queues.as_ref(),
         };
-        let translated = to_msmq(&incoming, config, &world).map_err(|unsendable| unsendable.to_string());
-        let placed = translated
-            .and_then(|translated| self.outgoing.queue(&translated.destination).map(|queue| (translated, queue)));
-        match placed {
-            Ok((Translated { message, packet, destination }, queue)) => {
+        match self.prepare(&incoming, &world).await {
+            Ok(Prepared { message, packet, destination, queue }) => {
                 tracing::debug!(
                     event = "message_taken", route = %config.name, queue = %destination, message_id = %message.id(),
                     "a message came from the foreign system"
                 );
-                Some(Parcel {
+                Judged::Accepted(Parcel {
                     queue,
                     priority: message.base.priority(),
                     packet,
@@ -196,7 +232,8 @@ impl RouteIntake {
                     receipt,
                 })
             }
-            Err(reason) => {
+            Err(Unsealed::Later(reason)) => Judged::Later(Delivery { message: incoming, receipt }, reason),
+            Err(Unsealed::Refused(reason)) => {
                 self.counters.rejected(&config.name, "unsendable", MessageClass::NACK_RECEIVE_REJECTED);
                 tracing::warn!(
                     event = "delivery_refused", route = %config.name, queue = %config.from.queue,
@@ -204,9 +241,20 @@ impl RouteIntake {
                     "a message can't be sent and goes to the dead letters of its queue"
                 );
                 receipt.refuse();
-                None
+                Judged::Refused
             }
         }
+    }
+
+    /// What is stored is what is sent: a body that is to be encrypted never reaches the disk in clear.
+    async fn prepare(&self, incoming: &Incoming, world: &Circumstances<'_>) -> Result<Prepared, Unsealed> {
+        let config = &self.route.config;
+        let refused = |why: &dyn std::fmt::Display| Unsealed::Refused(why.to_string());
+        let Translated { destination, message } = to_msmq(incoming, config, world).map_err(|why| refused(&why))?;
+        let message = self.sealer.seal(message, &destination, config.protection).await?;
+        let packet = encode(&message).map_err(|why| refused(&why))?;
+        let queue = self.outgoing.queue(&destination).map_err(|why| refused(&why))?;
+        Ok(Prepared { message, packet, destination, queue })
     }
 
     /// Identifiers are unique within the queue that they came from, if anywhere.

@@ -23,6 +23,7 @@ mod rejection;
 mod removals;
 mod replies;
 mod routes;
+mod sealer;
 mod state;
 mod status;
 mod summary;
@@ -42,6 +43,7 @@ pub use outgoing::{Outgoing, OutgoingState};
 pub use rejection::Rejection;
 pub use replies::{OwnQueues, ReplyAddresses};
 pub use routes::{Handling, RouteEntry, RouteTable, RouteTableError};
+pub use sealer::Credentials;
 pub use state::{RouteState, StateBoard};
 pub use status::{
     ConnectorStatus, OutgoingStatus, QueueStatus, ReturnRouteStatus, RouteStatus, SessionStatus, StatusReport,

@@ -32,10 +32,12 @@ pub use process::{
     AdminConfig, DirectoryConfig, KeyCacheConfig, KeysConfig, LogConfig, LogFormat, LogLevel, QueueManagerConfig,
     StoreConfig,
 };
-pub use return_route::{AckWanted, AmqpSource, Delivery, Destination, MsmqTarget, ReturnRoute, check_sendable};
+pub use return_route::{
+    AckWanted, AmqpSource, Delivery, Destination, MsmqTarget, Protection, ReturnRoute, check_sendable,
+};
 pub use route::{
-    Accepts, AmqpTarget, Authenticate, CipherChoice, ExtensionPolicy, Hash, MsmqSource, OnQuota, Privacy, Route,
-    SecurityMode, Senders, Unroutable,
+    Accepts, AmqpTarget, Authenticate, CipherChoice, ExtensionPolicy, Hash, MsmqSource, OnQuota, Privacy, Reseal,
+    ResealForm, Route, SecurityMode, Senders, Unroutable,
 };
 pub use routing_key::{BadRoutingKey, Placeholder, RoutingKeyTemplate};
 pub use summary::Summary;
@@ -180,6 +182,7 @@ fn read_routes(
         // A machine whose own name is missing can't tell which queues are its own.
         machine: main.map(|main| &main.process.queue_manager).filter(|machine| !machine.name.is_empty()),
         connectors: main.map(|main| &main.connectors),
+        has_directory: main.map(|main| main.process.has_directory),
     };
     let drafts: Vec<RouteDraft> = files.iter().filter_map(|file| read_route(file, surroundings, context)).collect();
     route::check_all(context, &drafts, surroundings);
@@ -277,11 +280,11 @@ mod tests {
         });
         assert_eq!(of_process, nothing);
         let of_route = undocumented(&uncommented("routes/orders.toml"), |document, root| {
-            route::read(document, root, Surroundings { machine: None, connectors: None });
+            route::read(document, root, Surroundings::default());
         });
         assert_eq!(of_route, nothing);
         let of_return_route = undocumented(&uncommented("routes/replies.toml"), |document, root| {
-            route::read(document, root, Surroundings { machine: None, connectors: None });
+            route::read(document, root, Surroundings::default());
         });
         assert_eq!(of_return_route, nothing);
     }

@@ -171,6 +171,8 @@ pub(super) struct Process {
     pub(super) keys: KeysConfig,
     pub(super) key_cache: KeyCacheConfig,
     pub(super) directory: Option<DirectoryConfig>,
+    /// Whether there is one, however it is written.
+    pub(super) has_directory: bool,
     pub(super) admin: AdminConfig,
     pub(super) http: Option<SocketAddr>,
     pub(super) log: LogConfig,
@@ -193,6 +195,7 @@ pub(super) fn read(root: &Section<'_>) -> Process {
         keys: read_keys(&root.section("keys")),
         key_cache: read_key_cache(&root.section("key_cache")),
         directory,
+        has_directory: root.has("directory"),
         admin,
         http: read_http(&root.section("http")),
         log: read_log(&root.section("log")),

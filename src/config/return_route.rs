@@ -5,7 +5,8 @@ use crate::mqqb::wire::{FormatName, Protocol, QueuePath, QueueSuffix};
 use super::connector::Connectors;
 use super::process::QueueManagerConfig;
 use super::raw::Section;
-use super::route::check_connector;
+use super::route::{SecurityMode, Surroundings, check_connector};
+use crate::security::{Cipher, SignatureForm};
 
 /// A way from a queue of a foreign system to queues of other MSMQ machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +17,24 @@ pub struct ReturnRoute {
     pub from: AmqpSource,
     /// Where they go.
     pub to: MsmqTarget,
+    /// What the bridge does for what is inside.
+    pub protection: Protection,
     /// Whether the bridge counts as ready only while this route works.
     pub required: bool,
+}
+
+/// `[security]` of a route from AMQP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// What signs and encrypts a message comes with it, in its headers, and goes on as it came.
+    Transparent,
+    /// The bridge is the sender.
+    Own {
+        /// `sign` and `signature_form`: signed, in this form; `None` for unsigned.
+        sign: Option<SignatureForm>,
+        /// `encrypt`: with this cipher; `None` for in clear.
+        encrypt: Option<Cipher>,
+    },
 }
 
 /// `[from]` of a route from AMQP.
@@ -104,16 +121,41 @@ pub(super) fn read(
     name: String,
     root: &Section<'_>,
     security: &Section<'_>,
-    machine: Option<&QueueManagerConfig>,
-    connectors: Option<&Connectors>,
+    mode: SecurityMode,
+    surroundings: Surroundings<'_>,
     required: bool,
 ) -> Option<ReturnRoute> {
-    let from = read_from_amqp(&root.section("from"), connectors);
-    let to = read_to_msmq(&root.section("to"), machine);
-    let _ = security.flag("sign");
-    let _ = security.choice("encrypt", &["aes128", "aes192", "aes256", "rc2", "rc4"].map(|word| (word, ())));
-    let _ = security.choice("signature_form", &["property", "wire"].map(|word| (word, ())));
-    Some(ReturnRoute { name, from: from?, to: to?, required })
+    let from = read_from_amqp(&root.section("from"), surroundings.connectors);
+    let to = read_to_msmq(&root.section("to"), surroundings.machine);
+    let protection = read_protection(security, mode, surroundings);
+    Some(ReturnRoute { name, from: from?, to: to?, protection, required })
+}
+
+fn read_protection(security: &Section<'_>, mode: SecurityMode, surroundings: Surroundings<'_>) -> Protection {
+    let sign = security.flag("sign").filter(|sign| sign.value);
+    let encrypt = security.choice("encrypt", &Cipher::ALL.map(|cipher| (cipher.name(), cipher)));
+    let form = [("property", SignatureForm::Property), ("wire", SignatureForm::Wire)];
+    let form = security.choice("signature_form", &form);
+    if mode == SecurityMode::Transparent {
+        let both =
+            "a transparent route passes on what its messages bring; remove it, or write mode = \"non-transparent\"";
+        for (key, line) in [("sign", sign.map(|sign| sign.line)), ("encrypt", encrypt.map(|encrypt| encrypt.line))] {
+            if let Some(line) = line {
+                security.error(key, line, both.to_owned());
+            }
+        }
+        return Protection::Transparent;
+    }
+    if let (Some(form), None) = (&form, &sign) {
+        security.warning("signature_form", form.line, "has no effect without sign = true".to_owned());
+    }
+    if let Some(encrypt) = &encrypt {
+        surroundings.need_directory(security, "encrypt", encrypt.line);
+    }
+    Protection::Own {
+        sign: sign.map(|_| form.map_or(SignatureForm::default(), |form| form.value)),
+        encrypt: encrypt.map(|encrypt| encrypt.value),
+    }
 }
 
 fn read_from_amqp(from: &Section<'_>, connectors: Option<&Connectors>) -> Option<AmqpSource> {

@@ -23,6 +23,8 @@ pub struct Route {
     pub to: AmqpTarget,
     /// What the bridge may do with what is inside.
     pub mode: SecurityMode,
+    /// Whom bodies are encrypted for again; `None` for in clear. Never on a transparent route.
+    pub reseal: Option<Reseal>,
     /// What happens to a message that the foreign system has no place for.
     pub unroutable: Unroutable,
     /// Whether the bridge counts as ready only while this route works.
@@ -185,6 +187,24 @@ pub enum SecurityMode {
     NonTransparent,
 }
 
+/// `security.reseal_for` and `security.reseal_as`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reseal {
+    /// The machine in the directory for whose key it is done.
+    pub machine: String,
+    /// In which form.
+    pub form: ResealForm,
+}
+
+/// `security.reseal_as`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResealForm {
+    /// As MSMQ does it, with AES of 256 bits, and the headers of a transparent route.
+    Msmq,
+    /// A compact JWE with RSA-OAEP-256 and A256GCM.
+    Jwe,
+}
+
 /// `on_failure.unroutable`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unroutable {
@@ -213,15 +233,27 @@ pub(super) struct RouteDraft {
 }
 
 /// What of the main file a route is checked against; nothing when that could not be read.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Surroundings<'a> {
     pub(super) machine: Option<&'a QueueManagerConfig>,
     pub(super) connectors: Option<&'a Connectors>,
+    /// Whether there is a section `[directory]`.
+    pub(super) has_directory: Option<bool>,
+}
+
+impl Surroundings<'_> {
+    /// Reports a key that is of no use without a directory.
+    pub(super) fn need_directory(&self, section: &Section<'_>, key: &str, line: u32) {
+        if self.has_directory == Some(false) {
+            let text = "needs the receiver's public key, and there is no [directory] in the main file to look it up in";
+            section.error(key, line, text.to_owned());
+        }
+    }
 }
 
 /// Reads one route file.
 pub(super) fn read(document: &Document<'_>, root: &Section<'_>, surroundings: Surroundings<'_>) -> RouteDraft {
-    let Surroundings { machine, connectors } = surroundings;
+    let Surroundings { machine, connectors, .. } = surroundings;
     let name = document.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     if !is_name(&name) {
         let text = format!(
@@ -249,7 +281,7 @@ pub(super) fn read(document: &Document<'_>, root: &Section<'_>, surroundings: Su
         guid: None,
     };
     if from.has("connector") {
-        let route = return_route::read(name, root, &security, machine, connectors, required);
+        let route = return_route::read(name, root, &security, mode, surroundings, required);
         draft.route = route.map(|route| AnyRoute::ToMsmq(Box::new(route)));
         unsupported::check(root, unsupported::File::RouteToMsmq);
     } else {
@@ -259,8 +291,8 @@ pub(super) fn read(document: &Document<'_>, root: &Section<'_>, surroundings: Su
         let from = read_from_msmq(&from, &draft);
         let to = read_to_amqp(&to, connectors);
         let unroutable = read_on_failure(&root.section("on_failure"));
-        let _ = (security.text("reseal_for"), security.choice("reseal_as", &[("msmq", ()), ("jwe", ())]));
-        let route = from.zip(to).map(|(from, to)| Route { name, from, to, mode, unroutable, required });
+        let reseal = read_reseal(&security, mode, surroundings);
+        let route = from.zip(to).map(|(from, to)| Route { name, from, to, mode, reseal, unroutable, required });
         draft.route = route.map(|route| AnyRoute::ToAmqp(Box::new(route)));
         unsupported::check(root, unsupported::File::RouteToAmqp);
     }
@@ -432,6 +464,31 @@ pub(super) fn check_connector(section: &Section<'_>, connector: &At<String>, con
     let names = connectors.names.iter().map(String::as_str);
     let hint = suggestion(&connector.value, names, "there are");
     section.error("connector", connector.line, format!("there is no connector {}{hint}", Quoted(&connector.value)));
+}
+
+fn read_reseal(security: &Section<'_>, mode: SecurityMode, surroundings: Surroundings<'_>) -> Option<Reseal> {
+    let machine = security.text("reseal_for");
+    let form = security.choice("reseal_as", &[("msmq", ResealForm::Msmq), ("jwe", ResealForm::Jwe)]);
+    let Some(machine) = machine else {
+        if let Some(form) = form.filter(|_| !security.has("reseal_for")) {
+            security.error(
+                "reseal_as",
+                form.line,
+                "says how, and reseal_for does not say for which machine".to_owned(),
+            );
+        }
+        return None;
+    };
+    if machine.value.is_empty() {
+        security.error("reseal_for", machine.line, "write the name of a machine in the directory".to_owned());
+    }
+    if mode == SecurityMode::Transparent {
+        let text = "a transparent route opens nothing that could be encrypted again; write mode = \"non-transparent\"";
+        security.error("reseal_for", machine.line, text.to_owned());
+        return None;
+    }
+    surroundings.need_directory(security, "reseal_for", machine.line);
+    Some(Reseal { machine: machine.value, form: form.map_or(ResealForm::Msmq, |form| form.value) })
 }
 
 fn read_on_failure(section: &Section<'_>) -> Unroutable {

@@ -4,10 +4,11 @@ use crate::mqqb::wire::{DirectName, FormatName, Protocol};
 
 use super::process::QueueManagerConfig;
 use super::route::{
-    Accepts, Authenticate, ExtensionPolicy, OnQuota, Privacy, Route, SecurityMode, Senders, Unroutable,
+    Accepts, Authenticate, ExtensionPolicy, OnQuota, Privacy, Reseal, ResealForm, Route, SecurityMode, Senders,
+    Unroutable,
 };
 use super::values::{Size, Time};
-use super::{Config, ConnectorConfig, Delivery, Destination, DirectoryConfig, ReturnRoute, UriSource};
+use super::{Config, ConnectorConfig, Delivery, Destination, DirectoryConfig, Protection, ReturnRoute, UriSource};
 
 /// What a [`Config`] comes to, for people: canonical names, defaults filled in, no secrets.
 pub struct Summary<'a>(pub &'a Config);
@@ -57,7 +58,7 @@ impl fmt::Display for Summary<'_> {
 }
 
 fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManagerConfig) -> fmt::Result {
-    let Route { name, from, to, mode, unroutable, required } = route;
+    let Route { name, from, to, mode, reseal, unroutable, required } = route;
     let direct = DirectName { protocol: Protocol::Os, address: machine.name.clone(), queue: from.queue.clone() };
     writeln!(f, "route {name}: {}", FormatName::Direct(direct))?;
     write!(f, "  to {}, ", to.connector)?;
@@ -86,16 +87,17 @@ fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManager
         Privacy::None => "not encrypted",
         Privacy::Required => "encrypted",
     };
+    writeln!(f, "  takes {accepts} from {senders}, {authenticate}, {privacy}")?;
     match mode {
-        SecurityMode::Transparent => {
-            writeln!(f, "  takes {accepts} from {senders}, {authenticate}, {privacy}")?;
-            writeln!(f, "  transparent: bodies and signatures pass as they came")?;
-        }
-        // Until bodies are opened and signatures verified.
-        SecurityMode::NonTransparent => {
-            writeln!(f, "  takes {accepts} from {senders}")?;
-            writeln!(f, "  non-transparent: this version refuses signed and encrypted messages")?;
-        }
+        SecurityMode::Transparent => writeln!(f, "  transparent: bodies and signatures pass as they came")?,
+        SecurityMode::NonTransparent => writeln!(f, "  non-transparent: bodies are opened and signatures verified")?,
+    }
+    if let Some(Reseal { machine, form }) = reseal {
+        let form = match form {
+            ResealForm::Msmq => "as MSMQ does it",
+            ResealForm::Jwe => "as JWE",
+        };
+        writeln!(f, "  bodies are encrypted again for {machine}, {form}")?;
     }
     let full = match from.on_quota {
         OnQuota::Hold => "then sessions are closed",
@@ -122,7 +124,7 @@ fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManager
 }
 
 fn write_return_route(f: &mut fmt::Formatter<'_>, route: &ReturnRoute) -> fmt::Result {
-    let ReturnRoute { name, from, to, required } = route;
+    let ReturnRoute { name, from, to, protection, required } = route;
     write!(f, "route {name}: {} queue \"{}\" to ", from.connector, from.queue)?;
     match &to.queue {
         Destination::Fixed(name) => writeln!(f, "{name}")?,
@@ -137,6 +139,16 @@ fn write_return_route(f: &mut fmt::Formatter<'_>, route: &ReturnRoute) -> fmt::R
     match to.time_to_reach_queue {
         Some(time) => writeln!(f, "  {delivery}; what is not there after {} is {dead_letter}", Time(time))?,
         None => writeln!(f, "  {delivery}; tried for ever")?,
+    }
+    match protection {
+        Protection::Transparent => writeln!(f, "  transparent: bodies and signatures pass as they came")?,
+        Protection::Own { sign, encrypt } => {
+            let sign = if sign.is_some() { "signed by the bridge" } else { "not signed" };
+            match encrypt {
+                Some(cipher) => writeln!(f, "  {sign}, encrypted for the destination with {cipher}")?,
+                None => writeln!(f, "  {sign}, not encrypted")?,
+            }
+        }
     }
     writeln!(
         f,

@@ -65,6 +65,17 @@ impl Cipher {
         }
     }
 
+    /// The word of the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Aes128 => "aes128",
+            Self::Aes192 => "aes192",
+            Self::Aes256 => "aes256",
+            Self::Rc2 => "rc2",
+            Self::Rc4 => "rc4",
+        }
+    }
+
     /// Octets of a block; a stream cipher has blocks of one.
     pub(super) const fn block_size(self) -> usize {
         match self {
@@ -135,13 +146,7 @@ impl Cipher {
 /// The words of the configuration.
 impl fmt::Display for Cipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Aes128 => "aes128",
-            Self::Aes192 => "aes192",
-            Self::Aes256 => "aes256",
-            Self::Rc2 => "rc2",
-            Self::Rc4 => "rc4",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -9,6 +9,7 @@
     reason = "tests fail by panicking and run in real time"
 )]
 
+mod flaky;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../security/mod.rs"]
 mod security;
@@ -19,8 +20,9 @@ use connector_api::{Body, Value};
 use mqbridge::mqqb::wire::{AckRequest, MessageClass, SecurityHeader, SecurityItem, UserMessage};
 use mqbridge::security::{Cipher, HashAlgorithm, Provider, SealingKey, SignatureForm, SignatureVersion, Signer};
 
+use flaky::Outage;
 use security::{certificate, key, message, sign, signed};
-use site::{Outage, Site, text};
+use site::{Site, text};
 
 const SID_A: &str = "S-1-5-21-1552933431-374529340-4150820168-1104";
 

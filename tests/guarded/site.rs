@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use connector_api::memory::MemorySystem;
 use connector_api::{Connector, Message, Value};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use mqbridge::bridge::{Bridge, Parts};
-use mqbridge::directory::file::FileDirectory;
-use mqbridge::directory::{Answer, CertificateDigest, Directory, Machine as Entry, PathName, Queue, Unavailable, User};
 use mqbridge::mqqb::session::{SendToken, SessionSettings};
-use mqbridge::mqqb::wire::{AckRequest, FormatName, Guid, QueueField, Sid, UserMessage};
+use mqbridge::mqqb::wire::{AckRequest, FormatName, Guid, QueueField, UserMessage};
 use mqbridge::net::{Clock, DialError, Places, dial};
 use mqbridge::store::{Store, StoreOptions};
 
@@ -22,6 +18,7 @@ use mqbridge::store::{Store, StoreOptions};
 #[path = "../returning/machine.rs"]
 mod machine;
 
+use super::flaky::Flaky;
 use machine::Machine;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,62 +30,6 @@ pub(crate) struct Site {
     pub(crate) directory: Flaky,
     bridge: Bridge,
     address: SocketAddr,
-}
-
-/// What is wrong with the directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outage {
-    None,
-    Down,
-}
-
-/// A directory that can be taken away.
-#[derive(Clone, Debug)]
-pub(crate) struct Flaky {
-    inner: FileDirectory,
-    outage: Arc<Mutex<Outage>>,
-}
-
-impl Flaky {
-    pub(crate) fn set(&self, outage: Outage) {
-        *self.outage.lock().unwrap() = outage;
-    }
-
-    fn check<'a, T: Send + Sync + 'static>(&'a self, answer: BoxFuture<'a, Answer<T>>) -> BoxFuture<'a, Answer<T>> {
-        async move {
-            if *self.outage.lock().unwrap() == Outage::Down {
-                return Err(Unavailable { reason: "the test says so".to_owned() });
-            }
-            answer.await
-        }
-        .boxed()
-    }
-}
-
-impl Directory for Flaky {
-    fn user_by_sid<'a>(&'a self, sid: &'a Sid) -> BoxFuture<'a, Answer<User>> {
-        self.check(self.inner.user_by_sid(sid))
-    }
-
-    fn user_by_certificate(&self, digest: CertificateDigest) -> BoxFuture<'_, Answer<User>> {
-        self.check(self.inner.user_by_certificate(digest))
-    }
-
-    fn machine_by_guid(&self, guid: Guid) -> BoxFuture<'_, Answer<Entry>> {
-        self.check(self.inner.machine_by_guid(guid))
-    }
-
-    fn machine_by_name<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Answer<Entry>> {
-        self.check(self.inner.machine_by_name(name))
-    }
-
-    fn queue_by_guid(&self, guid: Guid) -> BoxFuture<'_, Answer<Queue>> {
-        self.check(self.inner.queue_by_guid(guid))
-    }
-
-    fn queue_by_path<'a>(&'a self, path: &'a PathName) -> BoxFuture<'a, Answer<Queue>> {
-        self.check(self.inner.queue_by_path(path))
-    }
 }
 
 impl Site {
@@ -121,8 +62,7 @@ impl Site {
         );
         std::fs::write(home.path().join("directory.toml"), people).unwrap();
         let system = MemorySystem::new();
-        let inner = FileDirectory::open(&home.path().join("directory.toml"), &|_| None).unwrap().0;
-        let directory = Flaky { inner, outage: Arc::new(Mutex::new(Outage::None)) };
+        let directory = Flaky::open(&home.path().join("directory.toml"));
         let (bridge, address) = start(&home, &system, &directory).await;
         Self { home, system, machine, directory, bridge, address }
     }
@@ -200,6 +140,7 @@ async fn start(home: &tempfile::TempDir, system: &MemorySystem, directory: &Flak
         store: Store::open(&home.path().join("store.redb"), options).unwrap(),
         places: Places::new(100),
         connectors: BTreeMap::from([("memory".to_owned(), connector)]),
+        credentials: None,
         keyring: super::security::keyring(),
         directory: Some(Arc::new(directory.clone())),
         clock: Clock::start(),

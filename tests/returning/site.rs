@@ -91,6 +91,7 @@ impl Site {
             places: mqbridge::net::Places::new(100),
             connectors: BTreeMap::from([("memory".to_owned(), connector)]),
             directory: self.directory(),
+            credentials: None,
             keyring: Default::default(),
             clock: Clock::start(),
             chance: || 0.0,

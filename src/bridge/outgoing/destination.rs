@@ -97,13 +97,23 @@ impl Locator {
         Ok(names)
     }
 
+    /// The machine of a queue that messages can be sent to, where the directory has it.
+    pub(in crate::bridge) async fn machine(&self, name: &FormatName) -> Result<Option<Arc<Machine>>, Unavailable> {
+        match name {
+            FormatName::Direct(direct) => self.machine_by_name(&direct.address).await,
+            FormatName::Private { machine, .. } => self.machine_by_guid(*machine).await,
+            other => self.machine_of(other).await,
+        }
+    }
+
     async fn machine_of(&self, name: &FormatName) -> Result<Option<Arc<Machine>>, Unavailable> {
         let (Some(directory), FormatName::Public { queue, .. }) = (&self.directory, name) else { return Ok(None) };
         let Some(queue) = directory.queue_by_guid(*queue).await? else { return Ok(None) };
         directory.machine_by_name(&queue.path.machine).await
     }
 
-    async fn machine_by_name(&self, name: &str) -> Result<Option<Arc<Machine>>, Unavailable> {
+    /// The machine of a computer name.
+    pub(in crate::bridge) async fn machine_by_name(&self, name: &str) -> Result<Option<Arc<Machine>>, Unavailable> {
         match &self.directory {
             Some(directory) => directory.machine_by_name(name).await,
             None => Ok(None),

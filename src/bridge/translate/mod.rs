@@ -7,4 +7,4 @@ mod to_amqp;
 mod to_msmq;
 
 pub use to_amqp::{Found, Untranslatable, to_amqp};
-pub use to_msmq::{Circumstances, LeadsTo, Translated, Unsendable, to_msmq};
+pub use to_msmq::{Circumstances, LeadsTo, Translated, Unsendable, encode, to_msmq};

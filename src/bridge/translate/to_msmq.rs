@@ -22,7 +22,7 @@ pub struct Circumstances<'a> {
 }
 
 /// Which of our queues leads to which foreign address.
-pub trait LeadsTo: std::fmt::Debug {
+pub trait LeadsTo: std::fmt::Debug + Sync {
     /// The queue, when there is one.
     fn queue(&self, address: &Address) -> Option<FormatName>;
 }
@@ -34,8 +34,6 @@ pub struct Translated {
     pub destination: FormatName,
     /// What it is.
     pub message: UserMessage,
-    /// The same, encoded.
-    pub packet: Bytes,
 }
 
 /// A message that has no form in MSMQ, however often it is tried.
@@ -112,11 +110,11 @@ pub fn to_msmq(incoming: &Incoming, route: &ReturnRoute, world: &Circumstances<'
     };
     properties.set_body(incoming.body.clone(), body_type);
     properties.extension = extension(incoming, route)?;
-    let packet = encode(&message)?;
-    Ok(Translated { destination, message, packet })
+    Ok(Translated { destination, message })
 }
 
-fn encode(message: &UserMessage) -> Result<Bytes, Unsendable> {
+/// The packet of a translated message.
+pub fn encode(message: &UserMessage) -> Result<Bytes, Unsendable> {
     let size = message.properties.body.len() + message.properties.extension.len();
     if size > MAX_PACKET_SIZE as usize {
         return Err(Unsendable::TooLarge { size, limit: MAX_PACKET_SIZE });
