@@ -1,13 +1,11 @@
 //! What a file asks for and this version can't do is never passed over.
 
-use super::{NOTHING, route_from, route_to, wrong_in_route};
+use super::{Files, MAIN, NOTHING, route_from, route_to, wrong_in_route};
 
 #[test]
-fn what_this_version_can_not_do_is_an_error_and_what_it_need_not_do_a_warning() {
+fn what_this_version_can_not_do_is_an_error() {
     let unsupported =
         |key: &str, what: &str, remedy: &str| format!("{key}: {what}is not supported by this version; {remedy}");
-    let no_signatures = "signatures are not verified, no message counts as authenticated";
-    let as_they_came = "bodies are passed on as they came or not at all";
     for (route, line, expected) in [
         (
             route_from("transactional = true"),
@@ -20,54 +18,29 @@ fn what_this_version_can_not_do_is_an_error_and_what_it_need_not_do_a_warning() 
             unsupported("from.transactional", "\"both\" ", "write transactional = false"),
         ),
         (
-            route_from("authenticate = \"required\""),
-            3,
-            unsupported("from.authenticate", "\"required\" ", no_signatures),
-        ),
-        (
-            route_from("privacy = \"required\""),
-            3,
-            unsupported("from.privacy", "\"required\" ", "write privacy = \"optional\" or \"none\""),
-        ),
-        (
-            route_from("senders = [\"S-1-5-21-1-2-3-1104\", \"orders-senders\"]"),
-            3,
-            unsupported(
-                "from.senders",
-                "[\"S-1-5-21-1-2-3-1104\", \"orders-senders\"] ",
-                "write senders = [\"everyone\"]",
-            ),
-        ),
-        (
             route_from("journal = true"),
             3,
             unsupported("from.journal", "true ", "bind a second queue to the exchange for a copy"),
         ),
-        (route_from("trust = [\"ca.pem\"]"), 3, unsupported("from.trust", "[\"ca.pem\"] ", no_signatures)),
+        (
+            route_from("trust = [\"ca.pem\"]"),
+            3,
+            unsupported(
+                "from.trust",
+                "[\"ca.pem\"] ",
+                "external certificates are not traced to an authority; register them for their users in the directory",
+            ),
+        ),
         (
             route_to("unpack = \"nservicebus\""),
             6,
             unsupported("to.unpack", "", "extensions are passed on as they came, in the header msmq-extension"),
         ),
-        (route_to("[security]\nreseal_for = \"warehouse\""), 7, unsupported("security.reseal_for", "", as_they_came)),
-        (route_to("[security]\nreseal_as = \"jwe\""), 7, unsupported("security.reseal_as", "", as_they_came)),
-        (
-            route_from("min_hash = \"sha256\""),
-            3,
-            format!("warning: from.min_hash: \"sha256\" has no effect in this version: {no_signatures}"),
-        ),
-        (
-            route_from("ciphers = [\"rc2\", \"rc4\"]"),
-            3,
-            "warning: from.ciphers: [\"rc2\", \"rc4\"] has no effect in this version: no body is opened".to_owned(),
-        ),
     ] {
         assert_eq!(wrong_in_route(&route), [format!("routes/orders.toml:{line}: {expected}")]);
     }
     // What asks for nothing but what is done anyway.
-    for harmless in
-        ["transactional = false", "trust = []", "min_hash = \"sha1\"", "ciphers = [\"aes128\", \"aes192\", \"aes256\"]"]
-    {
+    for harmless in ["transactional = false", "trust = []", "journal = false"] {
         assert_eq!(wrong_in_route(&route_from(harmless)), NOTHING, "{harmless}");
     }
 }
@@ -98,16 +71,58 @@ signature_form = \"wire\"
 
 #[test]
 fn a_route_to_msmq_is_told_what_it_asks_for_in_vain() {
-    let refusals = [
-        "routes/orders.toml:18: security.sign: true is not supported by this version; messages are sent unsigned",
-        "routes/orders.toml:19: security.encrypt: is not supported by this version; bodies are sent in clear",
-        "routes/orders.toml:20: warning: security.signature_form: has no effect in this version: messages are sent unsigned",
-    ];
-    assert_eq!(wrong_in_route(TO_MSMQ), refusals);
+    assert_eq!(with_directory(TO_MSMQ), NOTHING);
     let asking = TO_MSMQ.replace("journal = false", "journal = true").replace("\"recoverable\"", "\"transactional\"");
-    let more = wrong_in_route(&asking);
-    assert_eq!(more.len(), 5, "{more:?}");
+    let more = with_directory(&asking);
+    assert_eq!(more.len(), 2, "{more:?}");
     assert!(more[0].contains("to.delivery") && more[1].contains("to.journal"), "{more:?}");
+}
+
+/// What is wrong with a route, beside a main file with a directory.
+fn with_directory(route: &str) -> Vec<String> {
+    Files::new(&format!("{MAIN}[directory]\nkind = \"file\"\n")).with("routes/orders.toml", route).problems()
+}
+
+#[test]
+fn what_security_asks_for_must_make_sense() {
+    let no_directory = "needs the receiver's public key, and there is no [directory] in the main file to look it up in";
+    assert_eq!(wrong_in_route(TO_MSMQ), [format!("routes/orders.toml:19: security.encrypt: {no_directory}")]);
+    let reseal = route_to("[security]\nreseal_for = \"warehouse\"\nreseal_as = \"jwe\"");
+    assert_eq!(wrong_in_route(&reseal), [format!("routes/orders.toml:7: security.reseal_for: {no_directory}")]);
+    assert_eq!(with_directory(&reseal), NOTHING);
+    let passes_on =
+        "a transparent route passes on what its messages bring; remove it, or write mode = \"non-transparent\"";
+    let opens_nothing =
+        "a transparent route opens nothing that could be encrypted again; write mode = \"non-transparent\"";
+    let transparent = |text: &str| text.replace("[security]\n", "[security]\nmode = \"transparent\"\n");
+    for (route, expected) in [
+        (
+            transparent(&TO_MSMQ.replace("mode = \"non-transparent\"\n", "")),
+            vec![format!("18: security.sign: {passes_on}"), format!("19: security.encrypt: {passes_on}")],
+        ),
+        (transparent(&reseal), vec![format!("8: security.reseal_for: {opens_nothing}")]),
+        (
+            route_to("[security]\nreseal_as = \"jwe\""),
+            vec!["7: security.reseal_as: says how, and reseal_for does not say for which machine".to_owned()],
+        ),
+        (
+            route_to("[security]\nreseal_for = \"\""),
+            vec!["7: security.reseal_for: write the name of a machine in the directory".to_owned()],
+        ),
+        (
+            format!("{PLAIN_TO_MSMQ}[security]\nsignature_form = \"wire\"\n"),
+            vec!["7: warning: security.signature_form: has no effect without sign = true".to_owned()],
+        ),
+        (
+            format!("{PLAIN_TO_MSMQ}[security]\nencrypt = \"des\"\n"),
+            vec![
+                "7: security.encrypt: \"des\" is not \"aes128\", \"aes192\", \"aes256\", \"rc2\" or \"rc4\"".to_owned(),
+            ],
+        ),
+    ] {
+        let expected: Vec<_> = expected.iter().map(|line| format!("routes/orders.toml:{line}")).collect();
+        assert_eq!(with_directory(&route), expected, "{route}");
+    }
 }
 
 const PLAIN_TO_MSMQ: &str = "\
