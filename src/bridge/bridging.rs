@@ -13,11 +13,11 @@ use super::examination::Examiner;
 use super::forward::Forwarder;
 use super::intake::{ReturnEntry, RouteIntake};
 use super::outgoing::{Locator, Outgoing, OutgoingParts};
-use super::sealer::{Credentials, Sealer};
 use super::summary::Summary;
 use super::view::{DEAD_LETTERS, View, ViewParts};
 use super::{
-    Admission, Desk, Opener, Ordinals, OwnNames, OwnQueues, ReplyAddresses, RouteTable, RouteTableError, StateBoard,
+    Admission, Credentials, Desk, Opener, Ordinals, OwnNames, OwnQueues, ReplyAddresses, RouteTable, RouteTableError,
+    Sealer, StateBoard,
 };
 use crate::config::{Config, Destination, Protection, QueueManagerConfig, ReturnRoute};
 use crate::directory::Directory;
@@ -129,7 +129,7 @@ impl Bridge {
         let sealer = sealer(&config, guid, credentials, &locator, clock)?;
         let replies = Arc::new(reply_addresses(&config.return_routes, &locator).await);
         let own_queues = Arc::new(OwnQueues::new(&manager.name, &config.routes));
-        let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store, &replies, &opener)?;
+        let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store, &replies, &opener, &sealer)?;
         let ordinals = Ordinals::new(guid, store.clone()).await?;
         let dead_letters = store.queue(DEAD_LETTERS)?;
         let ports = Ports::open(manager).await?;

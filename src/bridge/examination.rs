@@ -67,7 +67,7 @@ impl Examiner {
             return Err(Rejection::NotEncrypted.into());
         }
         let body = match &route.handling {
-            Handling::NonTransparent { opener, ciphers } => {
+            Handling::NonTransparent { opener, ciphers, .. } => {
                 Some(opener.open(message, ciphers).await.map_err(Rejection::Unopened)?)
             }
             // A body that may not be opened can't be verified: its signature is passed on as evidence.

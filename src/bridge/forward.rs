@@ -10,12 +10,13 @@ use super::acknowledge::AcknowledgerCell;
 use super::backoff::Backoff;
 use super::in_flight::{Delivered, InFlight, Ticket};
 use super::removals::Removals;
-use super::translate::{Found, Untranslatable, to_amqp};
+use super::resealer::NotResealed;
+use super::translate::{Contents, Found, Untranslatable, to_amqp};
 use super::{Handling, Marks, RouteEntry, RouteState, StateBoard};
 use crate::config::Unroutable;
 use crate::mqqb::wire::{AckRequest, Frame, MessageClass, MessageId, UserMessage};
 use crate::net::{Clock, Stop};
-use crate::security::{Authenticity, Opened, Unopened};
+use crate::security::{Authenticity, Unopened};
 use crate::store::{NewMessage, Position, QueueId, Reader, SetAside, Store, StoreError, StoredMessage};
 
 /// Forwards one route: reads its queue in order, keeps up to `max_in_flight` messages on their way, removes what is
@@ -115,7 +116,9 @@ impl Forwarder {
                     Err(error) => return Err(self.drained(work, Setback::Failed(error.to_string())).await),
                 };
                 read = messages.len();
-                self.hand_over(work, outlet, messages).await;
+                if let Err(setback) = self.hand_over(work, outlet, messages).await {
+                    return Err(self.drained(work, setback).await);
+                }
                 if read == 0 && work.in_flight.is_empty() {
                     // Whatever was stuck is gone.
                     self.states.set(self.name(), RouteState::Forwarding);
@@ -152,10 +155,23 @@ impl Forwarder {
         }
     }
 
-    async fn hand_over(&self, work: &mut Work, outlet: &mut Box<dyn Outlet>, messages: Vec<StoredMessage>) {
+    async fn hand_over(
+        &self,
+        work: &mut Work,
+        outlet: &mut Box<dyn Outlet>,
+        messages: Vec<StoredMessage>,
+    ) -> Result<(), Setback> {
         if messages.is_empty() {
-            return;
+            return Ok(());
         }
+        let failed = |why: NotResealed| Setback::Failed(why.to_string());
+        let reseal = match &self.route.handling {
+            Handling::NonTransparent { resealer: Some(resealer), .. } => {
+                Some((resealer, resealer.key().await.map_err(failed)?))
+            }
+            _ => None,
+        };
+        let mut result = Ok(());
         let now = self.clock.unix_now();
         let mut burst = Vec::with_capacity(messages.len());
         let mut tickets = Vec::with_capacity(messages.len());
@@ -170,8 +186,8 @@ impl Forwarder {
             };
             let id = message.id();
             let repeated = stored.may_be_repeated || work.published.contains(&position);
-            let found = match self.open(&message).await {
-                Ok(opened) => Found { opened, marks: Marks::from_bits(stored.marks) },
+            let contents = match self.open(&message).await {
+                Ok(contents) => contents,
                 // It opened when it came: the key has been taken away since.
                 Err(unopened) => {
                     let class = MessageClass::NACK_BAD_ENCRYPTION;
@@ -179,6 +195,18 @@ impl Forwarder {
                     continue;
                 }
             };
+            let contents = match (contents, &reseal) {
+                (Contents::Clear(body), Some((resealer, key))) => match resealer.seal(key, &message, &body).await {
+                    Ok(resealed) => Contents::Resealed(resealed),
+                    // Those before it go out; it and those behind it stay.
+                    Err(why) => {
+                        result = Err(failed(why));
+                        break;
+                    }
+                },
+                (contents, _) => contents,
+            };
+            let found = Found { contents, marks: Marks::from_bits(stored.marks) };
             match to_amqp(&message, &self.route, now, repeated, found) {
                 Ok(translated) => {
                     burst.push(translated);
@@ -199,17 +227,20 @@ impl Forwarder {
         for (ticket, settlement) in tickets.into_iter().zip(settlements) {
             work.in_flight.push(ticket, settlement);
         }
+        result
     }
 
     /// What the route may see of a body.
-    async fn open(&self, message: &UserMessage) -> Result<Opened, Unopened> {
-        let Handling::NonTransparent { opener, ciphers } = &self.route.handling else { return Ok(Opened::Sealed) };
+    async fn open(&self, message: &UserMessage) -> Result<Contents, Unopened> {
+        let Handling::NonTransparent { opener, ciphers, .. } = &self.route.handling else {
+            return Ok(Contents::AsItCame);
+        };
         let mut body = opener.open(message, ciphers).await?;
         if message.is_encrypted() && message.is_signed() {
             // It was verified when it came. Where two plaintexts are possible, the signature says again which it is.
             let _ = Authenticity::of(message, &mut body, &self.route.signatures);
         }
-        Ok(Opened::Clear(body))
+        Ok(Contents::Clear(body))
     }
 
     async fn on_delivered(&self, work: &mut Work, delivered: Vec<Delivered>) -> Result<(), Setback> {

@@ -22,6 +22,7 @@ mod outgoing;
 mod rejection;
 mod removals;
 mod replies;
+mod resealer;
 mod routes;
 mod sealer;
 mod state;
@@ -42,8 +43,9 @@ pub use ordinals::Ordinals;
 pub use outgoing::{Outgoing, OutgoingState};
 pub use rejection::Rejection;
 pub use replies::{OwnQueues, ReplyAddresses};
+pub use resealer::Resealer;
 pub use routes::{Handling, RouteEntry, RouteTable, RouteTableError};
-pub use sealer::Credentials;
+pub use sealer::{Credentials, Sealer};
 pub use state::{RouteState, StateBoard};
 pub use status::{
     ConnectorStatus, OutgoingStatus, QueueStatus, ReturnRouteStatus, RouteStatus, SessionStatus, StatusReport,

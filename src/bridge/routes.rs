@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Opener, ReplyAddresses};
+use super::{Opener, ReplyAddresses, Resealer, Sealer};
 use crate::config::{self, CipherChoice, Hash, SecurityMode, Senders};
 use crate::mqqb::wire::{Guid, QueuePath, QueueSuffix};
 use crate::security::{Access, AccessEntry, AccessList, Cipher, CipherPolicy, HashAlgorithm, SignaturePolicy, Trustee};
@@ -46,6 +46,8 @@ pub enum Handling {
         opener: Opener,
         /// Which ones.
         ciphers: CipherPolicy,
+        /// What encrypts them again, where the route asks for that.
+        resealer: Option<Resealer>,
     },
 }
 
@@ -93,6 +95,7 @@ impl RouteTable {
         store: &Store,
         replies: &Arc<ReplyAddresses>,
         opener: &Opener,
+        sealer: &Sealer,
     ) -> Result<Self, RouteTableError> {
         let mut table = Self::default();
         for config in routes {
@@ -115,9 +118,11 @@ impl RouteTable {
             let entry = RouteEntry {
                 handling: match config.mode {
                     SecurityMode::Transparent => Handling::Transparent,
-                    SecurityMode::NonTransparent => {
-                        Handling::NonTransparent { opener: opener.clone(), ciphers: ciphers(&config.from.ciphers) }
-                    }
+                    SecurityMode::NonTransparent => Handling::NonTransparent {
+                        opener: opener.clone(),
+                        ciphers: ciphers(&config.from.ciphers),
+                        resealer: config.reseal.clone().map(|reseal| Resealer::new(reseal, sealer.clone())),
+                    },
                 },
                 signatures: signatures(&config.from),
                 access: access(&config.from.senders),

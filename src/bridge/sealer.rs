@@ -23,10 +23,11 @@ pub struct Credentials {
 
 /// Signs and encrypts what is sent from here (MS-MQQB 3.1.7.1.4, 3.1.7.1.5). Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Sealer(Arc<Inner>);
+pub struct Sealer(Arc<Inner>);
 
+/// What a sealer does where blocking is allowed.
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     own: Guid,
     credentials: Option<Credentials>,
     locator: Locator,
@@ -91,20 +92,34 @@ impl Sealer {
             None if sign.is_none() => return Ok(message),
             None => None,
         };
-        // The semaphore is never closed, and a task that blocks does not panic.
-        let gone = || Unsealed::Later("the bridge is stopping".to_owned());
-        let _permit = self.0.permits.acquire().await.map_err(|_| gone())?;
-        let inner = Arc::clone(&self.0);
-        let sealed = tokio::task::spawn_blocking(move || {
+        let sealed = self.blocking(move |inner| {
             if let Some(form) = sign {
                 inner.sign(&mut message, form)?;
             }
             if let Some(receiver) = receiver {
-                inner.encrypt(&mut message, &receiver)?;
+                inner.encrypt(&mut message, &receiver).map_err(|why| match why {
+                    CannotSeal::Failed => Unsealed::Later(why.to_string()),
+                    why => Unsealed::Refused(format!("it can't be encrypted: {why}")),
+                })?;
             }
             Ok(message)
         });
-        sealed.await.map_err(|_| gone())?
+        sealed.await.unwrap_or_else(|| Err(Unsealed::Later("the bridge is stopping".to_owned())))
+    }
+
+    /// Does `work` where blocking is allowed, as soon as it is its turn. `None` only when the runtime ends.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> T + Send + 'static,
+    ) -> Option<T> {
+        // The semaphore is never closed, and a task that blocks does not panic.
+        let _permit = self.0.permits.acquire().await.ok()?;
+        let inner = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || work(&inner)).await.ok()
+    }
+
+    pub(super) fn locator(&self) -> &Locator {
+        &self.0.locator
     }
 
     async fn receiver(&self, destination: &FormatName, cipher: Cipher) -> Result<Receiver, Unsealed> {
@@ -136,13 +151,11 @@ impl Inner {
         })
     }
 
-    fn encrypt(&self, message: &mut UserMessage, receiver: &Receiver) -> Result<(), Unsealed> {
+    /// Encrypts the body for `receiver`, with a key that was made for it lately or now.
+    pub(super) fn encrypt(&self, message: &mut UserMessage, receiver: &Receiver) -> Result<(), CannotSeal> {
         let Receiver { machine, key, provider, cipher } = receiver;
         let key = self.keys.key_for(*machine, key, *provider, *cipher, self.clock.now(), &mut rand::rng());
-        key.and_then(|key| key.seal(message)).map_err(|why| match why {
-            CannotSeal::Failed => Unsealed::Later(why.to_string()),
-            why => Unsealed::Refused(format!("it can't be encrypted: {why}")),
-        })
+        key?.seal(message)
     }
 }
 
@@ -157,18 +170,29 @@ impl Receiver {
             Cipher::Aes128 | Cipher::Aes192 | Cipher::Aes256 => vec![(Provider::Aes, &keys.aes)],
             Cipher::Rc2 | Cipher::Rc4 => vec![(Provider::Enhanced, &keys.enhanced), (Provider::Base, &keys.base)],
         };
-        let found = candidates.into_iter().find_map(|(provider, key)| Some((provider, key.as_ref()?)));
-        let (provider, key) =
-            found.ok_or_else(|| NoKey(format!("machine {} has no key for {cipher} in the directory", machine.name)))?;
-        if provider != Provider::Base && key.bits() < KEY_BITS {
-            return Err(NoKey(format!(
-                "the key of machine {} for {cipher} has {} bits, and {KEY_BITS} is the least",
-                machine.name,
-                key.bits()
-            )));
-        }
-        Ok(Self { machine: machine.guid, key: key.clone(), provider, cipher })
+        let (provider, key) = best_key(machine, cipher.name(), candidates)?;
+        Ok(Self { machine: machine.guid, key, provider, cipher })
     }
+}
+
+/// The first key that there is, when it is long enough for its provider.
+pub(super) fn best_key<'a>(
+    machine: &Machine,
+    purpose: &str,
+    keys: impl IntoIterator<Item = (Provider, &'a Option<PublicKey>)>,
+) -> Result<(Provider, PublicKey), NoKey> {
+    let name = &machine.name;
+    let (provider, key) = keys
+        .into_iter()
+        .find_map(|(provider, key)| Some((provider, key.as_ref()?)))
+        .ok_or_else(|| NoKey(format!("machine {name} has no key for {purpose} in the directory")))?;
+    let bits = key.bits();
+    if provider != Provider::Base && bits < KEY_BITS {
+        return Err(NoKey(format!(
+            "the key of machine {name} for {purpose} has {bits} bits, and {KEY_BITS} is the least"
+        )));
+    }
+    Ok((provider, key.clone()))
 }
 
 #[cfg(test)]

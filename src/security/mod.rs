@@ -41,7 +41,7 @@ pub use jwe::{CannotSealJwe, Jwe, UnopenedJwe};
 pub use key_cache::{CacheFigures, CacheLimits, KeyCache, Lookup};
 pub use keyring::Keyring;
 pub use keys::{KeyError, PrivateKey, PublicKey};
-pub use opening::{CipherPolicy, ClearBody, Opened, ProvenKey, SealedBody, SealedWith, Unopened, UnwrappedKeys};
+pub use opening::{CipherPolicy, ClearBody, ProvenKey, SealedBody, SealedWith, Unopened, UnwrappedKeys};
 pub use owner::{DirectoryAnswer, Owner, WrongOwner};
 pub use provider::Provider;
 pub use reading::{FormatNameLists, QueueNames, Reading, SignatureVersion};

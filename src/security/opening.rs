@@ -12,15 +12,6 @@ use super::simple_blob::SimpleBlob;
 use super::{Cipher, KeyForm, Keyring, Provider};
 use crate::mqqb::wire::{Guid, UserMessage};
 
-/// A body as a route has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Opened {
-    /// It can be read.
-    Clear(ClearBody),
-    /// It is encrypted and was left so.
-    Sealed,
-}
-
 /// A body that can be read, because it was never encrypted or because it was opened well. Can only come from
 /// [`ClearBody::of`] and [`SealedBody::open`].
 #[derive(Clone, PartialEq, Eq)]

@@ -6,5 +6,5 @@ mod carried;
 mod to_amqp;
 mod to_msmq;
 
-pub use to_amqp::{Found, Untranslatable, to_amqp};
+pub use to_amqp::{Contents, Found, Resealed, Untranslatable, to_amqp};
 pub use to_msmq::{Circumstances, LeadsTo, Translated, Unsendable, encode, to_msmq};

@@ -3,7 +3,7 @@ use connector_api::{Address, Body, Headers, Message, Value};
 use crate::bridge::{Marks, RouteEntry};
 use crate::config::{ExtensionPolicy, Placeholder};
 use crate::mqqb::wire::{BaseHeader, MessageId, QueuePath, SecurityHeader, SenderId, UserMessage};
-use crate::security::Opened;
+use crate::security::{ClearBody, Jwe, Provider};
 
 /// The longest AMQP routing key and the longest short string, in bytes.
 const SHORT_STRING: usize = 255;
@@ -32,12 +32,40 @@ pub enum Untranslatable {
     },
 }
 
+/// The content type of a JWE in compact form (RFC 7515 9.2.1).
+const JOSE: &str = "application/jose";
+
 /// What was found out about a message before it is translated.
 pub struct Found {
-    /// Its body, as far as its route may look into it.
-    pub opened: Opened,
+    /// Its body, as its route hands it over.
+    pub contents: Contents,
     /// What was proven of it when it came.
     pub marks: Marks,
+}
+
+/// What a route hands over of a body.
+#[derive(Debug)]
+pub enum Contents {
+    /// What came, with all evidence.
+    AsItCame,
+    /// What is in it.
+    Clear(ClearBody),
+    /// What is in it, encrypted for another machine.
+    Resealed(Resealed),
+}
+
+/// A body that was encrypted again.
+#[derive(Debug)]
+pub enum Resealed {
+    /// As MSMQ does it.
+    Msmq {
+        /// The message with its other body.
+        message: Box<UserMessage>,
+        /// Whose key it was done with.
+        provider: Provider,
+    },
+    /// As JWE.
+    Jwe(Jwe),
 }
 
 /// The AMQP form of a message of this route. `now` is in seconds since 1970; `redelivered` says that it was, or may
@@ -86,9 +114,15 @@ pub fn to_amqp(
         headers.set("msmq-signature-version", Value::Text(version.to_string()));
     }
     headers.set("msmq-redelivered", Value::Bool(redelivered));
-    let body = match found.opened {
-        Opened::Sealed => transparent_body(message, &mut headers),
-        Opened::Clear(body) => Body::Clear(body.plaintext().clone()),
+    let mut content_type = content_type(route, properties.body_type);
+    let body = match found.contents {
+        Contents::AsItCame => transparent_body(message, &mut headers),
+        Contents::Clear(body) => Body::Clear(body.plaintext().clone()),
+        Contents::Resealed(Resealed::Msmq { message, provider }) => resealed_body(&message, provider, &mut headers),
+        Contents::Resealed(Resealed::Jwe(jwe)) => {
+            content_type = JOSE;
+            Body::Clear(jwe.as_str().as_bytes().to_vec().into())
+        }
     };
     Ok(Message {
         address: Address { exchange: route.config.to.exchange.clone(), routing_key },
@@ -99,7 +133,7 @@ pub fn to_amqp(
         priority: message.base.priority(),
         durable: message.is_recoverable(),
         expiration,
-        content_type: content_type(route, properties.body_type).to_owned(),
+        content_type: content_type.to_owned(),
         headers,
         body,
     })
@@ -200,6 +234,17 @@ fn transparent_body(message: &UserMessage, headers: &mut Headers) -> Body {
         algorithm: message.properties.encryption_algorithm,
         provider: provider.map(|(_, name)| name.to_string()),
     }
+}
+
+/// A message that was encrypted here: the same headers, and always the provider.
+fn resealed_body(message: &UserMessage, provider: Provider, headers: &mut Headers) -> Body {
+    let mut body = transparent_body(message, headers);
+    headers.set("msmq-provider-type", Value::Int(i64::from(provider.type_code())));
+    headers.set("msmq-provider-name", Value::Text(provider.name().to_owned()));
+    if let Body::Sealed { provider: name, .. } = &mut body {
+        *name = Some(provider.name().to_owned());
+    }
+    body
 }
 
 /// Absent when all zero: "answers nothing".
