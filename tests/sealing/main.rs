@@ -15,6 +15,7 @@ mod flaky;
 #[path = "../returning/machine.rs"]
 mod machine;
 mod outgoing;
+mod passing;
 mod resealing;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../security/mod.rs"]

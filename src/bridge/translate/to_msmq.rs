@@ -1,11 +1,11 @@
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use connector_api::{Address, Headers, Incoming, Value};
 
 use super::carried;
-use crate::config::{AckWanted, Delivery, Destination, ReturnRoute, check_sendable};
+use crate::config::{AckWanted, Delivery, Destination, Protection, ReturnRoute, check_sendable};
 use crate::mqqb::wire::{
     AckRequest, BaseHeader, DeliveryMode, FormatName, Guid, MAX_PACKET_SIZE, MessageClass, MessageId,
-    MessageProperties, QueueField, UserHeader, UserMessage, WideText,
+    MessageProperties, QueueField, SecurityHeader, SecurityItem, Sid, UserHeader, UserMessage, WideText,
 };
 
 /// What a translation needs to know besides the message and its route.
@@ -110,7 +110,83 @@ pub fn to_msmq(incoming: &Incoming, route: &ReturnRoute, world: &Circumstances<'
     };
     properties.set_body(incoming.body.clone(), body_type);
     properties.extension = extension(incoming, route)?;
+    if route.protection == Protection::Transparent {
+        evidence(headers, &mut message)?;
+    }
     Ok(Translated { destination, message })
+}
+
+/// What a transparent route gives its messages in headers, back in its place, nothing looked at: the claim, the signature
+/// and the key of an encrypted body.
+fn evidence(headers: &Headers, message: &mut UserMessage) -> Result<(), Unsendable> {
+    let mut security = SecurityHeader::default();
+    if let Some(sender) = text(headers, "msmq-sender-id") {
+        let (kind, id) = match (sender.parse::<Sid>(), sender.parse::<Guid>()) {
+            (Ok(sid), _) => (USER, sid.as_wire().clone()),
+            (_, Ok(guid)) => (QUEUE_MANAGER, Bytes::copy_from_slice(&guid.to_wire())),
+            _ => return Err(Unsendable::Header { name: "msmq-sender-id", what: "neither a SID nor a GUID" }),
+        };
+        security.flags |= kind;
+        security.sender_id = SecurityItem::new(id);
+    }
+    security.sender_certificate = item(headers, "msmq-sender-cert")?;
+    security.provider_info = provider_info(headers)?;
+    security.signature = item(headers, "msmq-signature")?;
+    let properties = &mut message.properties;
+    if !security.signature.data.is_empty() {
+        properties.hash_algorithm = needed(headers, "msmq-hash-alg")?;
+        if security.provider_info.data.is_empty() {
+            security.flags |= SecurityHeader::DEFAULT_PROVIDER;
+        }
+    }
+    let key = item(headers, "msmq-dest-symm-key")?;
+    let encrypted = match headers.get("msmq-encrypted") {
+        Some(Value::Bool(encrypted)) => *encrypted,
+        Some(Value::Null) | None => !key.data.is_empty(),
+        Some(_) => return Err(Unsendable::Header { name: "msmq-encrypted", what: "no truth value" }),
+    };
+    if encrypted {
+        if key.data.is_empty() {
+            return Err(Unsendable::Header { name: "msmq-dest-symm-key", what: MISSING });
+        }
+        security.flags |= SecurityHeader::ENCRYPTED;
+        security.encryption_key = key;
+        properties.encryption_algorithm = needed(headers, "msmq-encryption-alg")?;
+        properties.privacy_level = needed(headers, "msmq-privacy-level")?;
+    }
+    if security != SecurityHeader::default() {
+        security.flags |= SecurityHeader::DATA_PRESENT;
+        message.security = Some(security);
+    }
+    Ok(())
+}
+
+/// `SecurityHeader.Flags.ST`: whose identifier a sender's is.
+const USER: u16 = 1;
+const QUEUE_MANAGER: u16 = 2;
+
+const MISSING: &str = "missing, and the others say that it is there";
+
+fn item(headers: &Headers, name: &'static str) -> Result<SecurityItem, Unsendable> {
+    match headers.get(name) {
+        Some(Value::Bytes(bytes)) => Ok(SecurityItem::new(bytes.clone())),
+        Some(Value::Null) | None => Ok(SecurityItem::default()),
+        Some(_) => Err(Unsendable::Header { name, what: "not bytes" }),
+    }
+}
+
+fn needed(headers: &Headers, name: &'static str) -> Result<u32, Unsendable> {
+    integer(headers, name)?.ok_or(Unsendable::Header { name, what: MISSING })
+}
+
+/// `ProviderInfo` (MS-MQMQ 2.2.20.6): type, name, NUL.
+fn provider_info(headers: &Headers) -> Result<SecurityItem, Unsendable> {
+    let Some(name) = text(headers, "msmq-provider-name") else { return Ok(SecurityItem::default()) };
+    let mut info = BytesMut::new();
+    info.put_u32_le(needed(headers, "msmq-provider-type")?);
+    info.put_slice(WideText::from_text(name).as_wire());
+    info.put_u16_le(0);
+    Ok(SecurityItem::new(info.freeze()))
 }
 
 /// The packet of a translated message.
