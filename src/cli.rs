@@ -2,6 +2,7 @@
 
 mod directory;
 mod identify;
+mod key;
 mod send;
 mod verify;
 mod version;
@@ -16,7 +17,8 @@ use jiff::Timestamp;
 
 pub use directory::directory;
 pub use identify::{id, init};
-pub use send::{Delivery, Lifetime, SendArgs};
+pub use key::key;
+pub use send::{Delivery, EncryptWith, Lifetime, SendArgs, SignWith};
 pub use verify::{check, load, load_to_run};
 pub use version::{VERSION, version};
 
@@ -67,7 +69,8 @@ pub enum Command {
     /// Needs no configuration and no running bridge.
     #[command(after_help = "Examples:\n  \
         mqbridge send --to 'DIRECT=OS:bridge01\\private$\\orders' --label order --body '<order id=\"17\"/>'\n  \
-        mqbridge send --to 'DIRECT=TCP:10.1.2.3\\private$\\orders' --body-file order.xml --delivery express --count 1000")]
+        mqbridge send --to 'DIRECT=TCP:10.1.2.3\\private$\\orders' --body-file order.xml --delivery express --count 1000\n  \
+        mqbridge send --to 'DIRECT=OS:bridge01\\private$\\orders' --body secret --sign alice.pem,alice.der --encrypt aes256,bridge01.pem")]
     Send(Box<SendArgs>),
 
     /// Show routes, queues, sessions and connectors of the running bridge
@@ -85,6 +88,15 @@ pub enum Command {
                       mqbridge directory show --json"
     )]
     Directory(DirectoryArgs),
+
+    /// Show the key and the certificate of this queue manager, or make another certificate
+    ///
+    /// Needs no running bridge.
+    #[command(
+        arg_required_else_help = true,
+        after_help = "Examples:\n  mqbridge key show --config /etc/mqbridge/mqbridge.toml\n  mqbridge key new-cert"
+    )]
+    Key(KeyArgs),
 
     /// Show a packet in words
     #[command(
@@ -144,6 +156,27 @@ pub enum DirectoryCommand {
     /// Show who is in it
     #[command(after_help = "Example:\n  mqbridge directory show --json | jq '.machines[].name'")]
     Show(JsonArgs),
+}
+
+/// Arguments of `key`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct KeyArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: KeyCommand,
+}
+
+/// What can be done with the key.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum KeyCommand {
+    /// Show the public key that senders encrypt for, and the certificate that is signed with
+    #[command(after_help = "Example:\n  mqbridge key show --json | jq -r .key.pem")]
+    Show(JsonArgs),
+    /// Make another certificate in place of the one that there is; the key stays
+    ///
+    /// A running bridge signs with the former one until it is restarted.
+    #[command(after_help = "Example:\n  mqbridge key new-cert --config /etc/mqbridge/mqbridge.toml")]
+    NewCert(ConfigArgs),
 }
 
 /// Arguments of `decode`.

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::config::{QueueManagerConfig, owner_only};
 use crate::mqqb::wire::Guid;
-use crate::security::{KeyError, PrivateKey};
+use crate::security::{KeyError, PrivateKey, PublicKey};
 
 use certificate::CERTIFICATE_FILE;
 
@@ -186,17 +186,12 @@ impl Identity {
 
     /// What others may know of it.
     pub fn card(&self, config: &QueueManagerConfig) -> Result<IdentityCard, KeyError> {
-        let public = self.key.public();
         Ok(IdentityCard {
             name: config.name.clone(),
             guid: self.guid.to_string(),
             created: self.created.to_string(),
             names: std::iter::once(&config.name).chain(&config.accept_as).cloned().collect(),
-            public_keys: vec![PublicKeyCard {
-                bits: public.bits(),
-                pem: public.to_pem()?,
-                publickeyblob: hexadecimal(&public.to_blob()),
-            }],
+            public_keys: vec![PublicKeyCard::of(self.key.public())?],
         })
     }
 }
@@ -225,6 +220,13 @@ pub struct PublicKeyCard {
     pub pem: String,
     /// PUBLICKEYBLOB (MS-MQQB 2.4.1), hexadecimal.
     pub publickeyblob: String,
+}
+
+impl PublicKeyCard {
+    /// Of this key.
+    pub fn of(key: &PublicKey) -> Result<Self, KeyError> {
+        Ok(Self { bits: key.bits(), pem: key.to_pem()?, publickeyblob: hexadecimal(&key.to_blob()) })
+    }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

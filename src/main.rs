@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Send(args) => wait_for(async |world| commands::run_send(*args, world).await, surroundings),
         Command::Status(args) => wait_for(async |world| commands::run_status(&args, world).await, surroundings),
         Command::Directory(args) => cli::directory(&args, surroundings),
+        Command::Key(args) => cli::key(&args, surroundings),
         Command::Decode(args) => commands::run_decode(&args, surroundings),
         Command::Version => cli::version(surroundings),
     };

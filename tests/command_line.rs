@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser};
 use jiff::Timestamp;
 use mqbridge::cli::{self, Cli, Command, Delivery, Exit, Lifetime, Surroundings};
+use mqbridge::security::Cipher;
 
 fn parse(arguments: &[&str]) -> Result<Command, String> {
     let arguments = std::iter::once("mqbridge").chain(arguments.iter().copied());
@@ -46,6 +47,7 @@ fn a_message_can_be_described_in_full() {
     let arguments = r"send --to DIRECT=OS:bridge01\private$\orders --label order --body x --body-type 0x1011 --delivery express
         --priority 7 --correlation-id {C778CA24-7C5A-4060-80C0-AEEE428D53AE}\17 --response-queue DIRECT=OS:me\private$\r
         --admin-queue PUBLIC=a0c5c6a0-3c1e-4b53-9f4e-2f3c0d6f1b7a --app-specific 4294967295 --time-to-reach-queue 4d
+        --sign alice.pem,alice.der --encrypt AES256,bridge01.pem
         --time-to-be-received infinite --extension-file e --count 5 --timeout 500ms";
     let Ok(Command::Send(send)) = parse(&arguments.split_whitespace().collect::<Vec<_>>()) else { panic!("send") };
     assert_eq!(send.to.to_string(), r"DIRECT=OS:bridge01\private$\orders");
@@ -53,6 +55,8 @@ fn a_message_can_be_described_in_full() {
     assert_eq!((send.delivery, send.priority, send.app_specific, send.count), (Delivery::Express, 7, u32::MAX, 5));
     assert_eq!(send.correlation_id.unwrap().to_string(), r"c778ca24-7c5a-4060-80c0-aeee428d53ae\17");
     assert_eq!(send.time_to_reach_queue, Lifetime::For(Duration::from_hours(96)));
+    assert_eq!(send.sign.unwrap().certificate, Path::new("alice.der"));
+    assert_eq!(send.encrypt.unwrap().cipher, Cipher::Aes256);
     assert_eq!(send.time_to_be_received, Lifetime::Infinite);
     assert_eq!(send.timeout, Duration::from_millis(500));
 
@@ -74,6 +78,9 @@ fn what_is_wrong_with_a_message_is_said() {
         (vec!["--to", r"DIRECT=OS:b\q", "--correlation-id", "17"], "GUID\\NUMBER is expected"),
         (vec!["--to", r"DIRECT=OS:b\q", "--body-type", "bytes"], "a number of 32 bits is expected"),
         (vec!["--to", r"DIRECT=OS:b\q", "--count", "0"], "0 is not in 1.."),
+        (vec!["--to", r"DIRECT=OS:b\q", "--sign", "alice.pem"], "two files are expected, such as alice.pem,alice.der"),
+        (vec!["--to", r"DIRECT=OS:b\q", "--encrypt", "des,b.pem"], "aes128, aes192, aes256, rc2 or rc4 and a file"),
+        (vec!["--to", r"DIRECT=OS:b\q", "--encrypt", "aes256"], "such as aes256,bridge01.pem"),
     ] {
         let error = parse(&[&["send"], arguments.as_slice()].concat()).unwrap_err();
         assert!(error.contains(expected), "{expected} is not in {error}");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use jiff::Timestamp;
-use mqbridge::cli::{self, ConfigArgs, Exit, JsonArgs, Surroundings};
+use mqbridge::cli::{self, ConfigArgs, Exit, JsonArgs, KeyArgs, KeyCommand, Surroundings};
 use mqbridge::identity::{Identity, IdentityError, Made};
 use mqbridge::security::PrivateKey;
 use tempfile::TempDir;
@@ -254,6 +254,53 @@ fn commands_make_and_show_the_identity() {
     assert_eq!(json["public_keys"][0]["pem"], pem);
     assert_eq!(json["public_keys"][0]["publickeyblob"], blob);
     assert!(!out.contains("PRIVATE"), "{out}");
+}
+
+/// Who signs with another certificate is another sender: it is made once, and replaced only by whoever says so.
+#[test]
+fn the_certificate_is_made_once_from_the_key_and_renewed_on_demand() {
+    let dir = TempDir::new().unwrap();
+    let config = dir.path().join("mqbridge.toml");
+    fs::write(&config, "[queue_manager]\nname = \"bridge01\"\nstate_dir = \"state\"\n").unwrap();
+    let args = ConfigArgs { config: config.clone() };
+    let state = dir.path().join("state");
+    let key = |command| move |surroundings: &mut Surroundings<'_>| cli::key(&KeyArgs { command }, surroundings);
+    let show = |json| KeyCommand::Show(JsonArgs { config: args.clone(), json });
+
+    let (exit, _, err) = run(key(KeyCommand::NewCert(args.clone())));
+    assert_eq!(exit, Exit::Failed);
+    assert!(err.ends_with("state holds no identity yet; make it with: mqbridge init\n"), "{err}");
+
+    let (identity, _) = open_or_create(&state).unwrap();
+    let (exit, out, _) = run(key(show(false)));
+    assert_eq!(exit, Exit::Done);
+    assert!(out.contains("RSA with 2048 bits\ncertificate  none yet; "), "{out}");
+    let make = || identity.certificate_or_create(&state, "bridge01", &mut rand::rng(), NOW).unwrap();
+    let (first, made) = make();
+    assert!(made && first.key() == identity.key.public());
+    assert_eq!(make(), (first.clone(), false));
+    assert_eq!(names(&state), ["identity", "qm-cert.der", "qm.pem"]);
+
+    let (exit, out, _) = run(key(KeyCommand::NewCert(args.clone())));
+    assert_eq!(exit, Exit::Done);
+    let (second, made) = make();
+    assert!(!made && second.der() != first.der() && second.key() == first.key());
+    let md5 = mqbridge::directory::digest(second.der()).to_string();
+    assert!(out.contains(&md5) && out.contains(&identity.guid.to_string()), "{out}");
+    let (_, out, _) = run(key(show(true)));
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((json["key"]["bits"].as_u64(), json["certificate"]["md5"].as_str()), (Some(2048), Some(md5.as_str())));
+    assert!(!out.contains("PRIVATE"), "{out}");
+
+    // With another key it would prove nothing.
+    let other = key_file(dir.path(), "user-a-1024.pem");
+    let other = Identity::open(&state, Some(&other)).unwrap();
+    let error = other.certificate_or_create(&state, "bridge01", &mut rand::rng(), NOW).unwrap_err().to_string();
+    assert!(
+        error.ends_with("for another key than the one of this queue manager; make another with: mqbridge key new-cert")
+    );
+    fs::write(state.join("qm-cert.der"), "damaged").unwrap();
+    assert!(matches!(identity.certificate(&state), Err(IdentityError::Certificate { .. })));
 }
 
 #[test]

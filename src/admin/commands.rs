@@ -8,21 +8,32 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use connector_api::{Connector, Place};
+use zeroize::Zeroizing;
 
 use super::describe::{Piece, decode_file};
 use super::send::{SendError, SendRequest, send};
 use super::socket::ask_status;
 use super::status::render;
-use crate::cli::{CheckArgs, DecodeArgs, Delivery, Exit, JsonArgs, Lifetime, SendArgs, Surroundings, check, load};
+use crate::bridge::Credentials;
+use crate::cli::{
+    CheckArgs, DecodeArgs, Delivery, EncryptWith, Exit, JsonArgs, Lifetime, SendArgs, SignWith, Surroundings, check,
+    load,
+};
 use crate::config::Config;
 use crate::daemon::MakeConnector;
+use crate::directory::file::material;
 use crate::mqqb::wire::Guid;
 use crate::net::Clock;
+use crate::security::{Certificate, Cipher, PrivateKey, PublicKey};
 
 /// `send`.
 pub async fn run_send(args: SendArgs, surroundings: &mut Surroundings<'_>) -> Exit {
     let (body, extension) = match (read_body(&args), args.extension_file.as_deref().map_or(Ok(Bytes::new()), read)) {
         (Ok(body), Ok(extension)) => (body, extension),
+        (Err(why), _) | (_, Err(why)) => return complain(surroundings, &why),
+    };
+    let (sign, encrypt) = match (credentials(&args), receiver(&args)) {
+        (Ok(sign), Ok(encrypt)) => (sign, encrypt),
         (Err(why), _) | (_, Err(why)) => return complain(surroundings, &why),
     };
     let request = SendRequest {
@@ -41,6 +52,8 @@ pub async fn run_send(args: SendArgs, surroundings: &mut Surroundings<'_>) -> Ex
         time_to_reach_queue: seconds(args.time_to_reach_queue),
         time_to_be_received: seconds(args.time_to_be_received),
         extension,
+        sign,
+        encrypt,
         count: args.count,
         timeout: args.timeout,
         source: Guid::from_random(rand::random()),
@@ -168,6 +181,27 @@ fn read_body(args: &SendArgs) -> Result<Bytes, String> {
         (None, Some(path)) => read(path),
         (None, None) => Ok(Bytes::new()),
     }
+}
+
+/// What `--sign` names.
+fn credentials(args: &SendArgs) -> Result<Option<Credentials>, String> {
+    let Some(SignWith { key: key_file, certificate: file }) = &args.sign else { return Ok(None) };
+    let pem = Zeroizing::new(read(key_file)?.to_vec());
+    let key = PrivateKey::from_pem(&String::from_utf8_lossy(&pem))
+        .map_err(|why| format!("{} is of no use: {why}", key_file.display()))?;
+    let der = material::certificate(&read(file)?).map_err(|why| format!("{} {why}", file.display()))?;
+    let certificate = Certificate::from_der(der).map_err(|why| format!("{} is of no use: {why}", file.display()))?;
+    if certificate.key() != key.public() {
+        return Err(format!("{} is the certificate of another key than {}", file.display(), key_file.display()));
+    }
+    Ok(Some(Credentials { key, certificate }))
+}
+
+/// What `--encrypt` names.
+fn receiver(args: &SendArgs) -> Result<Option<(Cipher, PublicKey)>, String> {
+    let Some(EncryptWith { cipher, key: file }) = &args.encrypt else { return Ok(None) };
+    let key = material::public_key(&read(file)?).map_err(|why| format!("{} {why}", file.display()))?;
+    Ok(Some((*cipher, key)))
 }
 
 /// A file, or standard input for `-`.

@@ -6,12 +6,17 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::bridge::Credentials;
 use crate::mqqb::session::{SendToken, SessionSettings};
 use crate::mqqb::wire::{
     DeliveryMode, DirectField, FormatName, Guid, Malformed, MessageId, MessageProperties, Protocol, QueueField,
     UserMessage, WideText,
 };
 use crate::net::{Clock, DialError, Dialed, dial};
+use crate::security::{
+    CannotSeal, CannotSign, Cipher, HashAlgorithm, Provider, PublicKey, SealingKey, SignatureForm, SignatureVersion,
+    Signer,
+};
 
 /// What to send, and where.
 #[derive(Clone, Debug)]
@@ -46,6 +51,10 @@ pub struct SendRequest {
     pub time_to_be_received: Option<u32>,
     /// The extension.
     pub extension: Bytes,
+    /// What it is signed with.
+    pub sign: Option<Credentials>,
+    /// What its body is encrypted with, and for whom.
+    pub encrypt: Option<(Cipher, PublicKey)>,
     /// How many messages of this kind.
     pub count: u32,
     /// For everything together.
@@ -85,6 +94,12 @@ pub enum SendError {
     /// The label is too long.
     #[error("the label has {0} characters; {max} are allowed", max = MessageProperties::MAX_LABEL_UNITS)]
     Label(usize),
+    /// It can't be signed.
+    #[error("the message can't be signed: {0}")]
+    Sign(#[from] CannotSign),
+    /// It can't be encrypted.
+    #[error("the body can't be encrypted: {0}")]
+    Seal(#[from] CannotSeal),
     /// No session, or it ended.
     #[error(transparent)]
     Dial(#[from] DialError),
@@ -201,7 +216,28 @@ fn build(request: &SendRequest, remote: Guid, clock: Clock) -> Result<UserMessag
     properties.extension = request.extension.clone();
     properties.body = request.body.clone();
     properties.allocation_body_size = request.body.len() as u32;
+    protect(&mut message, request)?;
     Ok(message)
+}
+
+/// Signs and encrypts: once for all copies, since no signature covers the number of a message.
+fn protect(message: &mut UserMessage, request: &SendRequest) -> Result<(), SendError> {
+    /// Bits of the shortest key that the enhanced provider has.
+    const ENHANCED: usize = 1024;
+    let random = &mut rand::rng();
+    if let Some(Credentials { key, certificate }) = &request.sign {
+        let signer = Signer { key, certificate, hash: HashAlgorithm::Sha256, form: SignatureForm::default() };
+        signer.sign(message, SignatureVersion::V2, random)?;
+    }
+    if let Some((cipher, receiver)) = &request.encrypt {
+        let provider = match cipher {
+            Cipher::Aes128 | Cipher::Aes192 | Cipher::Aes256 => Provider::Aes,
+            Cipher::Rc2 | Cipher::Rc4 if receiver.bits() < ENHANCED => Provider::Base,
+            Cipher::Rc2 | Cipher::Rc4 => Provider::Enhanced,
+        };
+        SealingKey::generate(provider, *cipher, receiver, random)?.seal(message)?;
+    }
+    Ok(())
 }
 
 fn queue_field(name: Option<&FormatName>) -> Result<QueueField, SendError> {

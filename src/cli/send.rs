@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::config::{NotAQuantity, parse_time};
 use crate::mqqb::wire::{FormatName, Guid, MessageId};
+use crate::security::Cipher;
 
 /// Arguments of `send`.
 #[derive(Args, Clone, Debug)]
@@ -74,6 +75,14 @@ pub struct SendArgs {
     #[arg(long, value_name = "FILE")]
     pub extension_file: Option<PathBuf>,
 
+    /// Signs with this private key (PKCS#8 PEM) and its certificate (DER or PEM), SHA-256
+    #[arg(long, value_name = "KEY,CERT", value_parser = SignWith::from_str)]
+    pub sign: Option<SignWith>,
+
+    /// Encrypts the body with aes128, aes192, aes256, rc2 or rc4 for the receiver's public key (PEM or PUBLICKEYBLOB)
+    #[arg(long, value_name = "CIPHER,KEYFILE", value_parser = EncryptWith::from_str)]
+    pub encrypt: Option<EncryptWith>,
+
     /// How many times it is sent
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
@@ -90,6 +99,49 @@ pub enum Delivery {
     Express,
     /// Kept on disk.
     Recoverable,
+}
+
+/// `--sign`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignWith {
+    /// The private key.
+    pub key: PathBuf,
+    /// The certificate with its public half.
+    pub certificate: PathBuf,
+}
+
+impl FromStr for SignWith {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(',') {
+            Some((key, certificate)) if !key.is_empty() && !certificate.is_empty() => {
+                Ok(Self { key: key.into(), certificate: certificate.into() })
+            }
+            _ => Err("two files are expected, such as alice.pem,alice.der"),
+        }
+    }
+}
+
+/// `--encrypt`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncryptWith {
+    /// The cipher.
+    pub cipher: Cipher,
+    /// The receiver's public key.
+    pub key: PathBuf,
+}
+
+impl FromStr for EncryptWith {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str =
+            "aes128, aes192, aes256, rc2 or rc4 and a file are expected, such as aes256,bridge01.pem";
+        let (name, key) = text.split_once(',').filter(|(_, key)| !key.is_empty()).ok_or(EXPECTED)?;
+        let cipher = Cipher::ALL.into_iter().find(|cipher| cipher.name().eq_ignore_ascii_case(name));
+        Ok(Self { cipher: cipher.ok_or(EXPECTED)?, key: key.into() })
+    }
 }
 
 /// How long a message is of use.

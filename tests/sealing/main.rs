@@ -9,6 +9,7 @@
     reason = "tests fail by panicking and run in real time"
 )]
 
+mod command;
 #[path = "../guarded/flaky.rs"]
 mod flaky;
 #[allow(dead_code, reason = "other tests use the rest")]

@@ -11,7 +11,8 @@ use super::site::{ALL_KEYS, Site};
 
 const SECRET: &[u8] = b"CANARY-5d20: nobody but the receiver reads this";
 
-fn route(security: &str) -> String {
+/// A route from the private queue `orders`.
+pub(crate) fn route(security: &str) -> String {
     format!(
         "[from]\nqueue = 'private$\\orders'\nprivate_id = 10\nignore_expiry = true\n\
          [to]\nconnector = \"memory\"\nexchange = \"orders\"\nrouting_key = \"x\"\n[security]\n{security}\n"

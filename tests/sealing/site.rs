@@ -31,7 +31,7 @@ pub(crate) struct Site {
     pub(crate) directory: Flaky,
     pub(crate) credentials: Credentials,
     pub(crate) bridge: Bridge,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 /// How the machine's keys stand in the directory.

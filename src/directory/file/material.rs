@@ -10,7 +10,7 @@ use crate::security::PublicKey;
 ///
 /// # Errors
 /// The second half of a sentence about the file.
-pub(super) fn certificate(bytes: &[u8]) -> Result<Bytes, String> {
+pub(crate) fn certificate(bytes: &[u8]) -> Result<Bytes, String> {
     const BEGIN: &[u8] = b"-----BEGIN ";
     let Some(begin) = find(bytes, BEGIN) else {
         return if is_certificate(bytes) { Ok(Bytes::copy_from_slice(bytes)) } else { Err(NO_CERTIFICATE.to_owned()) };
@@ -53,7 +53,7 @@ fn is_certificate(der: &[u8]) -> bool {
 ///
 /// # Errors
 /// The second half of a sentence about the file.
-pub(super) fn public_key(bytes: &[u8]) -> Result<PublicKey, String> {
+pub(crate) fn public_key(bytes: &[u8]) -> Result<PublicKey, String> {
     let read = match std::str::from_utf8(bytes) {
         Ok(text) if text.contains("PRIVATE KEY-----") => {
             return Err("holds a private key; only its public half is wanted here: openssl pkey -pubout".to_owned());

@@ -3,7 +3,7 @@
 //! The file is read whole and checked whole, as the configuration is; then nothing of it can be unavailable. What was
 //! read never changes: a new reading replaces it, when it is right, and whoever still holds an old answer keeps that.
 
-mod material;
+pub(crate) mod material;
 mod reading;
 mod snapshot;
 
