@@ -73,7 +73,7 @@ impl Site {
             connectors: BTreeMap::from([("memory".to_owned(), connector)]),
             places: Places::new(1024),
             directory: None,
-            keyring: Default::default(),
+            keyring: mqbridge::security::Keyring::default(),
             clock: Clock::start(),
             chance: || 0.0,
         };

@@ -103,6 +103,11 @@ struct Ground {
 }
 
 impl Ground {
+    fn desk(&self, admission: &Arc<Admission>, acknowledger: &AcknowledgerCell, examiner: Examiner) -> Desk {
+        let (counters, acknowledger) = (Arc::clone(&self.counters), Arc::clone(acknowledger));
+        Desk::new(Arc::clone(admission), self.store.clone(), self.clock, counters, acknowledger, examiner)
+    }
+
     fn connector(&self, route: &str, name: &str) -> Result<Arc<dyn Connector>, StartError> {
         self.connectors
             .get(name)
@@ -134,9 +139,7 @@ impl Bridge {
         let switches = Switches::new();
 
         let acknowledger = AcknowledgerCell::default();
-        let (counters, asked) = (Arc::clone(&ground.counters), Arc::clone(&acknowledger));
-        let desk = Desk::new(Arc::clone(&admission), ground.store.clone(), clock, counters, asked, examiner);
-        let reception: Arc<dyn Reception> = Arc::new(desk);
+        let reception: Arc<dyn Reception> = Arc::new(ground.desk(&admission, &acknowledger, examiner));
         let awaited = Awaited::default();
         let settings = link_settings(manager, guid);
         let outgoing = Outgoing::open(OutgoingParts {

@@ -86,25 +86,8 @@ fn faults_of_the_main_file_are_named_with_line_and_remedy() {
              private_key_file in [keys]",
         ),
         (
-            "[directory]\nkind = \"file\"",
-            "mqbridge.toml:5: warning: directory.kind: \"file\" has no effect in this version: the file is read and checked, and \
-             nothing is looked up in it",
-        ),
-        (
             "[directory]\npath = \"directory.toml\"",
             "mqbridge.toml:4: directory.kind: is missing; write kind = \"file\", or remove [directory]",
-        ),
-        (
-            "[key_cache]\nmachines = 1",
-            "mqbridge.toml:5: warning: key_cache.machines: 1 has no effect in this version: no body is opened",
-        ),
-        (
-            "[key_cache]\nkeys_per_machine = 1",
-            "mqbridge.toml:5: warning: key_cache.keys_per_machine: 1 has no effect in this version: no body is opened",
-        ),
-        (
-            "[key_cache]\nlifetime = \"1h\"",
-            "mqbridge.toml:5: warning: key_cache.lifetime: \"1h\" has no effect in this version: no body is opened",
         ),
     ] {
         assert_eq!(wrong_in_main(&main_with(line)), [expected], "{line}");

@@ -91,7 +91,7 @@ impl Site {
             places: mqbridge::net::Places::new(100),
             connectors: BTreeMap::from([("memory".to_owned(), connector)]),
             directory: self.directory(),
-            keyring: Default::default(),
+            keyring: mqbridge::security::Keyring::default(),
             clock: Clock::start(),
             chance: || 0.0,
         };
