@@ -136,6 +136,7 @@ impl Bridge {
         let awaited = Awaited::default();
         let settings = link_settings(manager, guid);
         let outgoing = Outgoing::open(OutgoingParts {
+            admission: Arc::clone(&admission),
             store: ground.store.clone(),
             locator,
             lanes: lanes(manager, clock, &reception, &sessions, &switches.hang_up.1, guid),

@@ -91,11 +91,6 @@ fn faults_of_the_main_file_are_named_with_line_and_remedy() {
              private_key_file in [keys]",
         ),
         (
-            "[directory]\nkind = \"file\"",
-            "mqbridge.toml:5: warning: directory.kind: \"file\" has no effect in this version: the file is read and checked, and \
-             nothing is looked up in it",
-        ),
-        (
             "[directory]\npath = \"directory.toml\"",
             "mqbridge.toml:4: directory.kind: is missing; write kind = \"file\", or remove [directory]",
         ),

@@ -8,9 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use mqbridge::mqqb::session::SessionSettings;
 use mqbridge::mqqb::wire::{Guid, UserMessage};
-use mqbridge::net::{
-    Arrival, Clock, Intake, LinkSettings, Listener, Places, Reception, Sessions, StopSwitch, Verdict,
-};
+use mqbridge::net::{Arrival, Clock, Intake, LinkSettings, Listener, Places, Reception, Sessions, StopSwitch, Verdict};
 use testkit::PortBlock;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;

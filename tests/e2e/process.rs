@@ -84,9 +84,7 @@ pub(crate) const RETURNING: &str =
 
 /// A route from an AMQP queue to a format name, everything else at its default.
 pub(crate) fn return_route(queue: &str, destination: &str, from: &str, to: &str) -> String {
-    format!(
-        "[from]\nconnector = \"rabbit\"\nqueue = \"{queue}\"\n{from}\n[to]\nqueue = '{destination}'\n{to}\n"
-    )
+    format!("[from]\nconnector = \"rabbit\"\nqueue = \"{queue}\"\n{from}\n[to]\nqueue = '{destination}'\n{to}\n")
 }
 
 /// A route from `private$\name` to an exchange, everything else at its default.

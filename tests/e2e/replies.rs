@@ -41,7 +41,8 @@ fn a_thousand_requests_at_once_are_answered_each_with_its_own_answer() {
     let mut questions: HashMap<_, _> = asked.iter().map(|asked| (asked.id(), asked)).collect();
     for answer in &answers {
         let correlation = MessageId::from_wire(answer.properties.correlation_id);
-        let question = questions.remove(&correlation).unwrap_or_else(|| panic!("an answer to {correlation}, not asked"));
+        let question =
+            questions.remove(&correlation).unwrap_or_else(|| panic!("an answer to {correlation}, not asked"));
         let expected = [b"answer to ", question.properties.body.as_ref()].concat();
         assert_eq!(answer.properties.body, expected);
         assert_eq!(answer.destination().unwrap().to_string(), r"DIRECT=OS:win01\private$\answers");

@@ -71,7 +71,8 @@ fn full(ordinal: u32, size: usize, delivery: DeliveryMode) -> UserMessage {
     properties.label = Some(WideText::from_text("Grüße 🙂 und 124 Zeichen Platz"));
     properties.app_specific = u32::MAX - ordinal;
     properties.class = MessageClass(0x0200 + ordinal as u16);
-    properties.correlation_id = MessageId { source: Guid::from_wire(*b"another machine!"), ordinal: u32::MAX }.to_wire();
+    properties.correlation_id =
+        MessageId { source: Guid::from_wire(*b"another machine!"), ordinal: u32::MAX }.to_wire();
     properties.extension = (0..=255).cycle().take(4000).collect::<Vec<u8>>().into();
     let body_type = [0, 8, 0x1011, 31, 30][ordinal as usize % 5];
     properties.set_body(body(size), body_type);
