@@ -3,6 +3,7 @@ use std::fmt;
 use crate::mqqb::wire::{DirectName, FormatName, Protocol};
 
 use super::process::QueueManagerConfig;
+use super::return_route::{Delivery, Destination, ReturnRoute};
 use super::route::{
     Accepts, Authenticate, ExtensionPolicy, OnQuota, Privacy, Route, SecurityMode, Senders, Unroutable,
 };
@@ -14,7 +15,7 @@ pub struct Summary<'a>(pub &'a Config);
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Config { queue_manager, store, directory, connectors, routes, http, admin, .. } = self.0;
+        let Config { queue_manager, store, directory, connectors, routes, return_routes, http, admin, .. } = self.0;
         write!(f, "queue manager {}", queue_manager.name)?;
         if !queue_manager.accept_as.is_empty() {
             write!(f, ", also called {}", queue_manager.accept_as.join(", "))?;
@@ -45,6 +46,9 @@ impl fmt::Display for Summary<'_> {
         }
         for route in routes {
             write_route(f, route, queue_manager)?;
+        }
+        for route in return_routes {
+            write_return_route(f, route)?;
         }
         Ok(())
     }
@@ -108,6 +112,45 @@ fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManager
     writeln!(f, "  unroutable messages: {unroutable}; extensions over {} {extension}", Size(to.extension_limit))?;
     if from.ignore_expiry {
         writeln!(f, "  delivers expired messages")?;
+    }
+    if !required {
+        writeln!(f, "  the bridge counts as ready without it")?;
+    }
+    Ok(())
+}
+
+fn write_return_route(f: &mut fmt::Formatter<'_>, route: &ReturnRoute) -> fmt::Result {
+    let ReturnRoute { name, from, to, required } = route;
+    write!(f, "route {name}: queue \"{}\" of {} to ", from.queue, from.connector)?;
+    match &to.queue {
+        Destination::Fixed(queue) => writeln!(f, "{queue}")?,
+        Destination::ReplyTo => writeln!(f, "wherever each message says")?,
+    }
+    let delivery = match to.delivery {
+        Some(Delivery::Express) => "express",
+        Some(Delivery::Recoverable) => "recoverable",
+        None => "express or recoverable as it comes",
+    };
+    write!(f, "  sends {delivery}")?;
+    for (limit, aim) in [(to.time_to_reach_queue, "reach its queue"), (to.time_to_be_received, "be received")] {
+        if let Some(limit) = limit {
+            write!(f, ", with {} to {aim}", Time(limit))?;
+        }
+    }
+    writeln!(f, "; what can't be delivered {}", if to.dead_letter { "becomes a dead letter" } else { "is dropped" })?;
+    let (prefetch, settled) = (from.prefetch, Time(from.settle_after));
+    writeln!(
+        f,
+        "  holds at most {} for a destination; {prefetch} deliveries open, settled after {settled} at the latest",
+        Size(to.quota)
+    )?;
+    if to.carry_headers {
+        writeln!(f, "  headers without a place in MSMQ go into the extension")?;
+    }
+    let asked = [(to.acknowledgments.reach, "their arrival"), (to.acknowledgments.receive, "their being read")];
+    let asked: Vec<_> = asked.iter().filter(|(wanted, _)| *wanted).map(|(_, what)| *what).collect();
+    if !asked.is_empty() {
+        writeln!(f, "  asks for acknowledgments of {}", asked.join(" and "))?;
     }
     if !required {
         writeln!(f, "  the bridge counts as ready without it")?;
