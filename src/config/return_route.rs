@@ -109,10 +109,6 @@ pub(super) fn read(
 ) -> Option<ReturnRoute> {
     let from = read_from_amqp(&root.section("from"), connectors);
     let to = read_to_msmq(&root.section("to"), machine);
-    let security = root.section("security");
-    let _ = security.flag("sign");
-    let _ = security.choice("encrypt", &["aes128", "aes192", "aes256", "rc2", "rc4"].map(|word| (word, ())));
-    let _ = security.choice("signature_form", &["property", "wire"].map(|word| (word, ())));
     Some(ReturnRoute { name, from: from?, to: to?, required })
 }
 

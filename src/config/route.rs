@@ -206,6 +206,9 @@ pub(super) fn read(document: &Document<'_>, root: &Section<'_>, surroundings: Su
         guid: None,
     };
     if from.has("connector") {
+        let _ = security.flag("sign");
+        let _ = security.choice("encrypt", &["aes128", "aes192", "aes256", "rc2", "rc4"].map(|word| (word, ())));
+        let _ = security.choice("signature_form", &["property", "wire"].map(|word| (word, ())));
         let route = return_route::read(name, root, machine, connectors, required);
         draft.route = route.map(|route| AnyRoute::ToMsmq(Box::new(route)));
         unsupported::check(root, unsupported::File::RouteToMsmq);

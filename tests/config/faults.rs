@@ -10,8 +10,8 @@ fn faults_of_the_main_file_are_named_with_line_and_remedy() {
         (
             "colour = 1",
             "mqbridge.toml:4: queue_manager.colour: unknown key; [queue_manager] may have accept_as, clock_skew, \
-             handshake_timeout, idle_timeout, insecure_nacks, listen, max_message, max_sessions, name, ping, \
-             shutdown_timeout, slow_sender_timeout, state_dir",
+             connect_timeout, handshake_timeout, idle_timeout, insecure_nacks, listen, max_message, max_sessions, name, \
+             ping, retry_interval, retry_interval_max, shutdown_timeout, slow_sender_timeout, state_dir",
         ),
         (
             "listen = []",
@@ -56,11 +56,6 @@ fn faults_of_the_main_file_are_named_with_line_and_remedy() {
         ),
         ("idle_timeout = \"0s\"", "mqbridge.toml:4: queue_manager.idle_timeout: 0ms is not from 1s to 1h"),
         ("state_dir = \"\"", "mqbridge.toml:4: queue_manager.state_dir: an empty path"),
-        (
-            "insecure_nacks = true",
-            "mqbridge.toml:4: queue_manager.insecure_nacks: true is not supported by this version; the five negative \
-             acknowledgments are held back, as Windows does by default",
-        ),
         ("[http]", "mqbridge.toml:4: http.listen: is missing; write listen = \"127.0.0.1:9180\", or remove [http]"),
         (
             "[log]\nlevel = \"warning\"",

@@ -97,18 +97,36 @@ signature_form = \"wire\"
 ";
 
 #[test]
-fn routes_to_msmq_are_understood_and_refused() {
-    let refusal = "routes/orders.toml:2: from.connector: is not supported by this version; routes lead from MSMQ to AMQP: \
-                   [from] queue, [to] connector";
-    assert_eq!(wrong_in_route(TO_MSMQ), [refusal]);
-    let faulty = TO_MSMQ.replace("prefetch", "prefech").replace("\"4d\"", "4").replace("\"receive\"", "\"recieve\"");
+fn what_a_route_to_msmq_asks_for_in_vain_is_refused_and_the_rest_understood() {
+    let security = [
+        "routes/orders.toml:18: security.sign: true is not supported by this version; messages are sent unsigned",
+        "routes/orders.toml:19: security.encrypt: is not supported by this version; bodies are sent in clear",
+        "routes/orders.toml:20: warning: security.signature_form: has no effect in this version: messages are sent unsigned",
+    ];
+    assert_eq!(wrong_in_route(TO_MSMQ), security);
+    let plain = TO_MSMQ.split("sign = ").next().unwrap();
+    assert_eq!(wrong_in_route(plain), NOTHING);
+    let faulty = plain.replace("prefetch", "prefech").replace("\"4d\"", "4").replace("\"receive\"", "\"recieve\"");
     assert_eq!(
         wrong_in_route(&faulty),
         [
-            refusal,
             "routes/orders.toml:4: from.prefech: unknown key; did you mean \"prefetch\"?",
             "routes/orders.toml:9: to.time_to_reach_queue: a time such as \"4d\" or \"infinite\" is expected, not an integer",
             "routes/orders.toml:15: to.ack: \"recieve\" is not \"reach\" or \"receive\"; did you mean \"receive\"?",
         ]
     );
+    for (line, key, remedy) in [
+        ("delivery = \"transactional\"", "to.delivery: \"transactional\" ", "write delivery = \"recoverable\""),
+        ("journal = true", "to.journal: true ", "no copies are kept of what is sent"),
+        ("mode = \"transparent\"", "security.mode: \"transparent\" ", "bodies are sent in clear"),
+    ] {
+        let name = line.split(' ').next().unwrap();
+        let route: String = plain
+            .lines()
+            .map(|old| if old.starts_with(&format!("{name} =")) { line } else { old })
+            .fold(String::new(), |text, line| text + line + "\n");
+        let number = 1 + route.lines().position(|it| it == line).unwrap();
+        let refusal = format!("routes/orders.toml:{number}: {key}is not supported by this version; {remedy}");
+        assert_eq!(wrong_in_route(&route), [refusal]);
+    }
 }
