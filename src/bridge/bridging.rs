@@ -103,6 +103,31 @@ impl Ground {
             .cloned()
             .ok_or_else(|| StartError::NoConnector { route: route.to_owned(), connector: name.to_owned() })
     }
+
+    fn intake(
+        &self,
+        route: Arc<ReturnEntry>,
+        outgoing: &Outgoing,
+        ordinals: &Ordinals,
+        awaited: &Awaited,
+        acks: &FormatName,
+        own_queues: &Arc<OwnQueues>,
+    ) -> Result<RouteIntake, StartError> {
+        Ok(RouteIntake {
+            connector: self.connector(&route.config.name, &route.config.from.connector)?,
+            route,
+            store: self.store.clone(),
+            outgoing: outgoing.clone(),
+            ordinals: ordinals.clone(),
+            awaited: awaited.clone(),
+            clock: self.clock,
+            states: self.states.clone(),
+            counters: Arc::clone(&self.counters),
+            acks: acks.clone(),
+            own_queues: Arc::clone(own_queues),
+            chance: self.chance,
+        })
+    }
 }
 
 impl Bridge {
@@ -177,20 +202,7 @@ impl Bridge {
         let mut intakes = JoinSet::new();
         let acks = acks_queue(&manager.name);
         for route in return_routes {
-            let intake = RouteIntake {
-                connector: ground.connector(&route.config.name, &route.config.from.connector)?,
-                route,
-                store: ground.store.clone(),
-                outgoing: outgoing.clone(),
-                ordinals: ordinals.clone(),
-                awaited: awaited.clone(),
-                clock,
-                states: ground.states.clone(),
-                counters: Arc::clone(&ground.counters),
-                acks: acks.clone(),
-                own_queues: Arc::clone(&own_queues),
-                chance,
-            };
+            let intake = ground.intake(route, &outgoing, &ordinals, &awaited, &acks, &own_queues)?;
             intakes.spawn(intake.run(switches.close.1.clone()));
         }
         intakes.spawn(settle_deliveries(awaited, clock, switches.close.1.clone()));

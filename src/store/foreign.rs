@@ -105,7 +105,9 @@ mod tests {
         assert!(!history.knows(&key(100_000)));
         disk.extend(history.added().map(|(number, key)| (number, *key)));
         let mut loaded = ForeignHistory::default();
-        disk.into_iter().for_each(|(number, key)| loaded.load(number, key));
+        for (number, key) in disk {
+            loaded.load(number, key);
+        }
         assert!((0..250_000).all(|n| loaded.knows(&key(n)) == history.knows(&key(n)) || n < 250_000 - KEPT));
         assert_eq!(loaded.next, history.next);
     }

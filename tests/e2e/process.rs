@@ -60,9 +60,9 @@ repeat_limit = 100000
     /// Puts a machine into the directory, which [`RETURNING`] switches on.
     pub(crate) fn know(&self, name: &str, guid: Guid, address: SocketAddr) {
         let path = self.path().join("directory.toml");
-        let mut text = std::fs::read_to_string(&path).unwrap_or_default();
-        text.push_str(&format!("[[machine]]\nguid = \"{guid}\"\nname = \"{name}\"\naddresses = [\"{address}\"]\n"));
-        std::fs::write(path, text).unwrap();
+        let known = std::fs::read_to_string(&path).unwrap_or_default();
+        let machine = format!("[[machine]]\nguid = \"{guid}\"\nname = \"{name}\"\naddresses = [\"{address}\"]\n");
+        std::fs::write(path, known + &machine).unwrap();
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -70,17 +70,16 @@ fn nothing_is_lost_between_two_bridges_that_are_killed_twenty_times() {
     let mut expected = 0;
     for message in &received {
         let (number, id) = (number(message), message.id());
-        match ids.get(&number) {
-            Some(first) => assert_eq!(*first, id, "message {number} came again as another"),
-            None => {
-                assert_eq!(number, expected, "message {number} came out of order");
-                expected += 1;
-                if let Some(own) = own_id(number) {
-                    assert_eq!(id, own, "an identifier of MSMQ is kept");
-                }
-                ids.insert(number, id);
-            }
+        if let Some(first) = ids.get(&number) {
+            assert_eq!(*first, id, "message {number} came again as another");
+            continue;
         }
+        assert_eq!(number, expected, "message {number} came out of order");
+        expected += 1;
+        if let Some(own) = own_id(number) {
+            assert_eq!(id, own, "an identifier of MSMQ is kept");
+        }
+        ids.insert(number, id);
     }
     assert_eq!(expected, MESSAGES);
     assert_eq!(ids.values().collect::<HashSet<_>>().len(), ids.len(), "no two messages are called the same");

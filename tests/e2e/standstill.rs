@@ -61,7 +61,7 @@ fn a_destination_that_is_away_costs_no_more_memory_than_was_allowed() {
     eprintln!(
         "standstill: the bridge grew by {} MiB, {} MiB of messages wait",
         grown >> 20,
-        MESSAGES as usize * BODY >> 20
+        (MESSAGES as usize * BODY) >> 20
     );
     assert!(grown < 2 * allowed + (16 << 20), "it grew by {grown} bytes; prefetch and quota allow {allowed}");
 

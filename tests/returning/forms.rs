@@ -200,8 +200,7 @@ async fn replies_find_their_way_in_both_directions() {
     site.know(&[&machine]);
     let bridge = site.start().await;
     let mut request = super::acknowledgments::message(r"OS:bridge01\private$\requests", 1);
-    let queue: FormatName =
-        machine.queue("replies").to_uppercase().replace("DIRECT=TCP", "DIRECT=TCP").parse().unwrap();
+    let queue: FormatName = machine.queue("replies").to_uppercase().parse().unwrap();
     request.user.response =
         mqbridge::mqqb::wire::QueueField::naming(&queue, request.user.queue_manager_address).unwrap();
     super::acknowledgments::send(bridge.address, &[request.clone()]).await;
