@@ -201,7 +201,7 @@ impl Bridge {
         let forwarders = forwarders(&ground, &routes, &acknowledger, drain, patience)?;
         let mut intakes = JoinSet::new();
         let acks = acks_queue(&manager.name);
-        for route in return_routes {
+        for route in return_routes.iter().cloned() {
             let intake = ground.intake(route, &outgoing, &ordinals, &awaited, &acks, &own_queues)?;
             intakes.spawn(intake.run(switches.close.1.clone()));
         }
@@ -209,7 +209,8 @@ impl Bridge {
         let net = ports.serve(clock, settings, &reception, &sessions, &switches.close.1, guid);
         let Ground { store, counters, states, connectors, .. } = ground;
         let mut summary = JoinSet::new();
-        summary.spawn(Summary { routes, store, counters, states, clock }.run(switches.drain.1.clone()));
+        let lines = Summary { routes, return_routes, outgoing: outgoing.clone(), store, counters, states, clock };
+        summary.spawn(lines.run(switches.drain.1.clone()));
         let (close, drain, hang_up) = (switches.close.0, switches.drain.0, switches.hang_up.0);
         let shutdown_timeout = manager.shutdown_timeout;
         Ok(Self {

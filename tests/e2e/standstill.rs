@@ -56,6 +56,8 @@ fn a_destination_that_is_away_costs_no_more_memory_than_was_allowed() {
     let taken = waiting["queue_messages"].as_u64().unwrap();
     let left = runtime().block_on(async { Publisher::connect(&uri).await.depth(&queue).await });
     assert!(u64::from(left) + taken + PREFETCH >= u64::from(MESSAGES), "{left} are still in RabbitMQ, {taken} here");
+    let line = bridge.wait_for(|line| line["event"] == "outgoing_summary");
+    assert_eq!((&line["queue_bytes"], &line["state"]), (&waiting["queue_bytes"], &"failing".into()));
     let allowed = QUOTA + PREFETCH * BODY as u64;
     let grown = most.saturating_sub(before);
     eprintln!(
