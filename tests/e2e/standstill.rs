@@ -31,7 +31,7 @@ fn a_destination_that_is_away_costs_no_more_memory_than_was_allowed() {
         publisher
     });
     drop(publisher);
-    let bridge = site.start();
+    let mut bridge = site.start();
     let before = bridge.memory();
     let feeder = {
         let (uri, queue) = (uri.clone(), queue.clone());
@@ -86,7 +86,10 @@ fn a_destination_that_is_away_costs_no_more_memory_than_was_allowed() {
     assert!(failing <= 3, "one trouble is {failing} lines in the log");
     let connected = bridge.log().iter().filter(|line| line["event"] == "outgoing_connected").count();
     assert_eq!(connected, 2, "a line for each session, not for each time that the queue was empty");
-    assert!(bridge.stop().success());
+    bridge.signal("TERM");
+    let closed = bridge.wait_for_count(2, |line| line["event"] == "session_closed").pop().unwrap();
+    assert_eq!((&closed["reason"], &closed["level"]), (&"shutting down".into(), &"info".into()));
+    assert!(bridge.wait().success());
 }
 
 fn first_arrivals(machine: &Machine) -> Vec<u32> {
