@@ -114,6 +114,31 @@ impl Ground {
             .cloned()
             .ok_or_else(|| StartError::NoConnector { route: route.to_owned(), connector: name.to_owned() })
     }
+
+    fn intake(
+        &self,
+        route: Arc<ReturnEntry>,
+        outgoing: &Outgoing,
+        ordinals: &Ordinals,
+        awaited: &Awaited,
+        acks: &FormatName,
+        own_queues: &Arc<OwnQueues>,
+    ) -> Result<RouteIntake, StartError> {
+        Ok(RouteIntake {
+            connector: self.connector(&route.config.name, &route.config.from.connector)?,
+            route,
+            store: self.store.clone(),
+            outgoing: outgoing.clone(),
+            ordinals: ordinals.clone(),
+            awaited: awaited.clone(),
+            clock: self.clock,
+            states: self.states.clone(),
+            counters: Arc::clone(&self.counters),
+            acks: acks.clone(),
+            own_queues: Arc::clone(own_queues),
+            chance: self.chance,
+        })
+    }
 }
 
 impl Bridge {
@@ -143,6 +168,7 @@ impl Bridge {
         let awaited = Awaited::default();
         let settings = link_settings(manager, guid);
         let outgoing = Outgoing::open(OutgoingParts {
+            admission: Arc::clone(&admission),
             store: ground.store.clone(),
             locator,
             lanes: lanes(manager, clock, &reception, &sessions, &switches.hang_up.1, guid),
@@ -182,28 +208,17 @@ impl Bridge {
         let forwarders = forwarders(&ground, &routes, &acknowledger, drain, patience)?;
         let mut intakes = JoinSet::new();
         let acks = acks_queue(&manager.name);
-        for route in return_routes {
-            let intake = RouteIntake {
-                connector: ground.connector(&route.config.name, &route.config.from.connector)?,
-                route,
-                store: ground.store.clone(),
-                outgoing: outgoing.clone(),
-                ordinals: ordinals.clone(),
-                awaited: awaited.clone(),
-                clock,
-                states: ground.states.clone(),
-                counters: Arc::clone(&ground.counters),
-                acks: acks.clone(),
-                own_queues: Arc::clone(&own_queues),
-                chance,
-            };
+        for route in return_routes.iter().cloned() {
+            let intake = ground.intake(route, &outgoing, &ordinals, &awaited, &acks, &own_queues)?;
             intakes.spawn(intake.run(switches.close.1.clone()));
         }
         intakes.spawn(settle_deliveries(awaited, clock, switches.close.1.clone()));
         let net = ports.serve(clock, settings, &reception, &sessions, &switches.close.1, guid);
         let Ground { store, counters, states, connectors, .. } = ground;
         let mut summary = JoinSet::new();
-        summary.spawn(Summary { routes, store, counters, states, opener, clock }.run(switches.drain.1.clone()));
+        let lines =
+            Summary { routes, return_routes, outgoing: outgoing.clone(), store, counters, states, opener, clock };
+        summary.spawn(lines.run(switches.drain.1.clone()));
         let Switches { close: (close, _), drain: (drain, _), hang_up: (hang_up, _) } = switches;
         let shutdown_timeout = manager.shutdown_timeout;
         Ok(Self {

@@ -105,8 +105,10 @@ impl RouteIntake {
         let mut held: BTreeMap<u64, Parcel> = BTreeMap::new();
         let (mut next, mut on_the_way) = (0, 0);
         let most = usize::from(self.route.config.from.prefetch.max(1));
-        // The queue is known to be there only once something comes or nothing is wrong for a while.
-        let mut proven = false;
+        // The queue is known to be there only once something was taken from it or nothing is wrong for a while. A full
+        // queue that gets a little room is full again at once: it is called working only after a while without trouble.
+        let (mut proven, mut troubled) = (false, false);
+        let mut calm_at = self.clock.now() + PROBATION;
         loop {
             let retry = async {
                 self.clock.sleep(backoff.step((self.chance)())).await;
@@ -116,14 +118,19 @@ impl RouteIntake {
                 Some(outcome) = told.recv() => {
                     on_the_way -= 1;
                     match outcome {
-                        Told::Done if held.is_empty() => {
+                        Told::Done => {
+                            // Also when those behind it found no room: room is being made, and they need not wait long.
                             backoff.reset();
-                            self.states.set(&self.route.config.name, RouteState::Forwarding);
+                            if held.is_empty() && !troubled {
+                                proven = true;
+                                self.states.set(&self.route.config.name, RouteState::Forwarding);
+                            }
                         }
-                        Told::Done => {}
                         Told::Held(number, parcel, error) => {
+                            (proven, troubled) = (false, true);
+                            calm_at = self.clock.now() + CALM;
                             if error != StoreError::Interrupted {
-                                self.fail(error.to_string());
+                                self.fail(trouble(&error));
                             }
                             held.insert(number, parcel);
                         }
@@ -144,9 +151,12 @@ impl RouteIntake {
                         self.submit(number, parcel, &stream, &tell);
                     }
                 }
+                () = self.clock.sleep_until(calm_at), if !proven && held.is_empty() => {
+                    (proven, troubled) = (true, false);
+                    self.states.set(&self.route.config.name, RouteState::Forwarding);
+                }
                 delivery = inlet.receive(), if held.is_empty() && on_the_way < most => match delivery {
                     Ok(delivery) => {
-                        proven = true;
                         if let Some(parcel) = self.judge(delivery).await {
                             self.store.ready().await;
                             on_the_way += 1;
@@ -156,10 +166,6 @@ impl RouteIntake {
                     }
                     Err(error) => return End::Lost(error.to_string()),
                 },
-                () = self.clock.sleep(PROBATION), if !proven && held.is_empty() => {
-                    proven = true;
-                    self.states.set(&self.route.config.name, RouteState::Forwarding);
-                }
             }
         }
     }
@@ -268,6 +274,23 @@ impl RouteIntake {
 
 /// An inlet that has not failed for so long works, though nothing has come.
 const PROBATION: Duration = Duration::from_millis(500);
+
+/// A route that could not store something works again when it could store everything for so long.
+const CALM: Duration = Duration::from_secs(5);
+
+/// Why nothing more is taken, without numbers that change with every attempt: each would be news for the log.
+fn trouble(error: &StoreError) -> String {
+    match error {
+        StoreError::QueueFull { quota, .. } => {
+            format!("the outgoing queue is full: as many bytes wait for the destination as to.quota allows ({quota})")
+        }
+        StoreError::Full { quota, .. } => format!("the store is full: [store] quota allows {quota} bytes"),
+        StoreError::VolumeFull { reserve, .. } => {
+            format!("the volume of the store is nearly full: the last {reserve} bytes are kept for removals")
+        }
+        other => other.to_string(),
+    }
+}
 
 /// The foreign system says so, or a bridge that sent it there.
 fn is_repeated(incoming: &Incoming) -> bool {

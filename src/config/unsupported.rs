@@ -50,12 +50,6 @@ const NO_RESEALING: &str = "bodies are passed on as they came or not at all";
 
 const TABLE: &[Unsupported] = &[
     error(Process, "directory.kind", OtherThan(&["file"]), "remove [directory]"),
-    idle(
-        Process,
-        "directory.kind",
-        OtherThan(&["ldap"]),
-        "the file is read and checked, and nothing is looked up in it",
-    ),
     error(Process, "keys.base", Whatever, "one key serves all providers: write private_key_file in [keys]"),
     error(Process, "keys.enhanced", Whatever, "one key serves all providers: write private_key_file in [keys]"),
     error(RouteToAmqp, "from.transactional", OtherThan(&["false"]), "write transactional = false"),
