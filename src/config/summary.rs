@@ -27,6 +27,9 @@ impl fmt::Display for Summary<'_> {
         } else {
             writeln!(f, "  answers pings on {}", list(&queue_manager.ping))?;
         }
+        if queue_manager.ping_first {
+            writeln!(f, "  asks other machines by ping before it calls them")?;
+        }
         writeln!(f, "  keeps at most {} in {}", Size(store.quota), queue_manager.state_dir.display())?;
         writeln!(f, "  is controlled by {}", admin.socket.display())?;
         if let Some(http) = http {
