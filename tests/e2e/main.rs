@@ -20,6 +20,7 @@ mod process;
 mod relay;
 mod replies;
 mod round_trip;
+mod secrets;
 mod sender;
 mod standstill;
 mod storm;
