@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use bytes::Bytes;
-use mqbridge::mqqb::wire::UserMessage;
+use mqbridge::mqqb::wire::{SecurityHeader, SecurityItem, UserMessage};
 use mqbridge::security::{Cipher, PrivateKey, Provider, SealingKey};
 use testkit::SharedBroker;
 
@@ -103,4 +103,42 @@ fn no_line_of_the_log_holds_anything_of_a_body() {
         received
     });
     assert!(received.iter().all(|message| message.body() == CANARY.as_bytes()));
+}
+
+/// The directory can be changed while the bridge runs, and a mistake in it changes nothing.
+#[test]
+fn the_directory_is_read_anew_when_somebody_says_so() {
+    let uri = SharedBroker::uri().unwrap();
+    let exchange = unique("anew");
+    let site = Site::new(&uri, "", &[("orders", &route("orders", &exchange, "orders", "senders = [\"clerks\"]", ""))]);
+    let main = std::fs::read_to_string(site.config()).unwrap();
+    std::fs::write(site.config(), main + "[directory]\nkind = \"file\"\n").unwrap();
+    let directory = site.path().join("directory.toml");
+    let user =
+        |group: &str| format!("[[user]]\nsid = \"S-1-5-21-1-2-3-1104\"\nname = 'CORP\\a'\ngroups = [\"{group}\"]\n");
+    std::fs::write(&directory, user("others")).unwrap();
+    runtime().block_on(Application::declare(&uri, &exchange));
+    let bridge = site.start();
+    let from_a = |ordinal| {
+        let mut message = message("orders", ordinal);
+        let sid = Bytes::from_static(&[
+            1, 5, 0, 0, 0, 0, 0, 5, 21, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0x50, 4, 0, 0,
+        ]);
+        let sender_id = SecurityItem::new(sid);
+        message.security = Some(SecurityHeader { flags: 1, sender_id, ..SecurityHeader::default() });
+        message
+    };
+    deliver(bridge.address, &[from_a(1)]);
+    bridge.wait_for(|line| line["outcome"] == "access-denied");
+    std::fs::write(&directory, user("clerks")).unwrap();
+    bridge.signal("HUP");
+    bridge.wait_for(|line| line["event"] == "directory_reloaded");
+    deliver(bridge.address, &[from_a(2)]);
+    std::fs::write(&directory, "[[usr]]\n").unwrap();
+    bridge.signal("HUP");
+    let fault = bridge.wait_for(|line| line["event"] == "directory_not_reloaded");
+    assert!(fault["reason"].as_str().unwrap().contains("usr"), "{fault}");
+    deliver(bridge.address, &[from_a(3)]);
+    assert_eq!(bridge.log().iter().filter(|line| line["event"] == "message_refused").count(), 1);
+    assert!(bridge.stop().success());
 }
