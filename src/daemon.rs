@@ -130,11 +130,13 @@ async fn serve(
         connectors.insert(name.clone(), made);
     }
 
-    let directory = match &config.directory {
+    let files = match &config.directory {
         Some(DirectoryConfig::File(path)) => Some(open_directory(path)?),
         None => None,
     };
     let credentials = credentials(&config, &identity)?;
+    let directory = files.clone().map(|files| Arc::new(files) as Arc<dyn Directory>);
+    signals.directory = files;
     let health = match config.http {
         Some(address) => Some(Health::bind(address).await?),
         None => None,
@@ -201,13 +203,38 @@ fn credentials(config: &Config, identity: &Identity) -> Result<Option<Credential
     Ok(Some(Credentials { key: identity.key.clone(), certificate }))
 }
 
-fn open_directory(path: &Path) -> Result<Arc<dyn Directory>, DaemonError> {
-    let environment = |name: &str| std::env::var(name).ok();
+fn open_directory(path: &Path) -> Result<FileDirectory, DaemonError> {
     let (directory, problems) = FileDirectory::open(path, &environment).map_err(DaemonError::Directory)?;
+    warn_of(&problems);
+    Ok(directory)
+}
+
+/// Reads the directory anew. One that is faulty changes nothing.
+fn reload(directory: &FileDirectory) {
+    match directory.reload(&environment) {
+        Ok(problems) => {
+            warn_of(&problems);
+            tracing::info!(event = "directory_reloaded", "the directory was read anew");
+        }
+        Err(problems) => {
+            for problem in problems.errors() {
+                tracing::error!(
+                    event = "directory_not_reloaded", reason = %problem,
+                    "the directory is faulty; what it said before still holds"
+                );
+            }
+        }
+    }
+}
+
+fn warn_of(problems: &Problems) {
     for warning in problems.warnings() {
         tracing::warn!(event = "config_warning", reason = %warning, "the directory may not mean what it says");
     }
-    Ok(Arc::new(directory))
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Shows counts of suppressed lines when nothing else is logged.
@@ -218,8 +245,9 @@ async fn settle_log(log: LogHandle, clock: Clock) {
     }
 }
 
-/// SIGTERM and SIGINT; SIGHUP, which must not end the process.
+/// SIGTERM and SIGINT, which end the process; SIGHUP, which has the directory read anew.
 struct Signals {
+    directory: Option<FileDirectory>,
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
@@ -229,6 +257,7 @@ impl Signals {
     fn listen() -> Result<Self, DaemonError> {
         let failed = |source| DaemonError::System { what: "signals can't be received", source };
         Ok(Self {
+            directory: None,
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
             hangup: signal(SignalKind::hangup()).map_err(failed)?,
@@ -241,10 +270,15 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => tracing::warn!(
-                    event = "reload_ignored",
-                    "SIGHUP: this version does not reload; restart to take changes, nothing is lost by it"
-                ),
+                _ = self.hangup.recv() => {
+                    if let Some(directory) = &self.directory {
+                        reload(directory);
+                    }
+                    tracing::warn!(
+                        event = "reload_ignored",
+                        "SIGHUP: this version reads nothing but the directory anew; restart to take other changes, nothing is lost by it"
+                    );
+                }
             }
         }
     }

@@ -74,7 +74,7 @@ impl Site {
             places: Places::new(1024),
             directory: None,
             credentials: None,
-            keyring: Default::default(),
+            keyring: mqbridge::security::Keyring::default(),
             clock: Clock::start(),
             chance: || 0.0,
         };

@@ -15,7 +15,7 @@ use std::thread;
 
 use bytes::Bytes;
 use mqbridge::mqqb::wire::MessageId;
-use mqbridge::store::{Depth, Enqueued, NewMessage, Position, QueueId, SetAside, Store, StoreError};
+use mqbridge::store::{Depth, Enqueued, NewMessage, Position, QueueId, SetAside, Store, StoreError, StoredMessage};
 use store_media::{Disk, NOW, Random, block_on, id, message, options, read_all, submit_together};
 
 /// What a user of the store knows.
@@ -179,11 +179,8 @@ impl Knowledge {
                 assert!(self.queues.get(number).is_none(), "the queue {name} was acknowledged");
                 continue;
             };
-            let read = read_all(store, queue);
+            let (read, depth) = read_with_depth(store, queue, name);
             assert!(read.is_sorted_by_key(|message| message.position), "in order");
-            let bytes = read.iter().map(|message| message.frame.len() as u64).sum();
-            let depth = Depth { messages: read.len() as u64, bytes };
-            assert_eq!(store.depth(queue), depth, "the counters of {name}");
             total = Depth { messages: total.messages + depth.messages, bytes: total.bytes + depth.bytes };
             for message in read {
                 let place = (queue, message.position);
@@ -240,6 +237,22 @@ impl Knowledge {
             position.to_string().rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap()
         };
         self.stored.keys().all(|(_, earlier)| arrival(*earlier) < arrival(position))
+    }
+}
+
+/// The messages of a queue, and its counters, which must say the same. A writer that has just failed opens the database anew
+/// after it has told whoever asked: what it finds there may come between the two looks, once.
+fn read_with_depth(store: &Store, queue: QueueId, name: &str) -> (Vec<StoredMessage>, Depth) {
+    let mut looks = 0;
+    loop {
+        let read = read_all(store, queue);
+        let bytes = read.iter().map(|message| message.frame.len() as u64).sum();
+        let depth = Depth { messages: read.len() as u64, bytes };
+        if store.depth(queue) == depth {
+            return (read, depth);
+        }
+        looks += 1;
+        assert!(looks < 3, "the counters of {name}: {:?}, and {depth:?} in the queue", store.depth(queue));
     }
 }
 

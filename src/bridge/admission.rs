@@ -29,6 +29,15 @@ impl Admission {
         &self.routes
     }
 
+    /// Whether a queue of this name would be one of this machine. `called` is as for [`Admission::judge`].
+    pub fn is_ours(&self, name: &FormatName, called: IpAddr) -> bool {
+        match name {
+            FormatName::Direct(direct) => self.names.mean(direct, called),
+            FormatName::Private { machine, .. } => *machine == self.own,
+            _ => false,
+        }
+    }
+
     /// The route that takes a message of `size` bytes, or why none does. `called` is the address of ours that the
     /// sender connected to, `now` is in seconds since 1970.
     pub fn judge(

@@ -107,14 +107,46 @@ struct Ground {
     counters: Arc<Counters>,
     states: StateBoard,
     dead_letters: QueueId,
+    sealer: Sealer,
 }
 
 impl Ground {
+    fn desk(&self, admission: &Arc<Admission>, acknowledger: &AcknowledgerCell, examiner: Examiner) -> Desk {
+        let (counters, acknowledger) = (Arc::clone(&self.counters), Arc::clone(acknowledger));
+        Desk::new(Arc::clone(admission), self.store.clone(), self.clock, counters, acknowledger, examiner)
+    }
+
     fn connector(&self, route: &str, name: &str) -> Result<Arc<dyn Connector>, StartError> {
         self.connectors
             .get(name)
             .cloned()
             .ok_or_else(|| StartError::NoConnector { route: route.to_owned(), connector: name.to_owned() })
+    }
+
+    fn intake(
+        &self,
+        route: Arc<ReturnEntry>,
+        outgoing: &Outgoing,
+        ordinals: &Ordinals,
+        awaited: &Awaited,
+        acks: &FormatName,
+        own_queues: &Arc<OwnQueues>,
+    ) -> Result<RouteIntake, StartError> {
+        Ok(RouteIntake {
+            connector: self.connector(&route.config.name, &route.config.from.connector)?,
+            route,
+            store: self.store.clone(),
+            outgoing: outgoing.clone(),
+            sealer: self.sealer.clone(),
+            ordinals: ordinals.clone(),
+            awaited: awaited.clone(),
+            clock: self.clock,
+            states: self.states.clone(),
+            counters: Arc::clone(&self.counters),
+            acks: acks.clone(),
+            own_queues: Arc::clone(own_queues),
+            chance: self.chance,
+        })
     }
 }
 
@@ -138,16 +170,15 @@ impl Bridge {
         let counters = Arc::new(Counters::default());
         let sessions = Sessions::new(places);
         let states = StateBoard::default();
-        let ground = Ground { store, clock, chance, connectors, counters, states, dead_letters };
+        let ground = Ground { store, clock, chance, connectors, counters, states, dead_letters, sealer };
         let switches = Switches::new();
 
         let acknowledger = AcknowledgerCell::default();
-        let (counters, asked) = (Arc::clone(&ground.counters), Arc::clone(&acknowledger));
-        let desk = Desk::new(Arc::clone(&admission), ground.store.clone(), clock, counters, asked, examiner);
-        let reception: Arc<dyn Reception> = Arc::new(desk);
+        let reception: Arc<dyn Reception> = Arc::new(ground.desk(&admission, &acknowledger, examiner));
         let awaited = Awaited::default();
         let settings = link_settings(manager, guid);
         let outgoing = Outgoing::open(OutgoingParts {
+            admission: Arc::clone(&admission),
             store: ground.store.clone(),
             locator,
             lanes: lanes(manager, clock, &reception, &sessions, &switches.hang_up.1, guid),
@@ -187,29 +218,17 @@ impl Bridge {
         let forwarders = forwarders(&ground, &routes, &acknowledger, drain, patience)?;
         let mut intakes = JoinSet::new();
         let acks = acks_queue(&manager.name);
-        for route in return_routes {
-            let intake = RouteIntake {
-                connector: ground.connector(&route.config.name, &route.config.from.connector)?,
-                route,
-                store: ground.store.clone(),
-                outgoing: outgoing.clone(),
-                sealer: sealer.clone(),
-                ordinals: ordinals.clone(),
-                awaited: awaited.clone(),
-                clock,
-                states: ground.states.clone(),
-                counters: Arc::clone(&ground.counters),
-                acks: acks.clone(),
-                own_queues: Arc::clone(&own_queues),
-                chance,
-            };
+        for route in return_routes.iter().cloned() {
+            let intake = ground.intake(route, &outgoing, &ordinals, &awaited, &acks, &own_queues)?;
             intakes.spawn(intake.run(switches.close.1.clone()));
         }
         intakes.spawn(settle_deliveries(awaited, clock, switches.close.1.clone()));
         let net = ports.serve(clock, settings, &reception, &sessions, &switches.close.1, guid);
         let Ground { store, counters, states, connectors, .. } = ground;
         let mut summary = JoinSet::new();
-        summary.spawn(Summary { routes, store, counters, states, opener, clock }.run(switches.drain.1.clone()));
+        let lines =
+            Summary { routes, return_routes, outgoing: outgoing.clone(), store, counters, states, opener, clock };
+        summary.spawn(lines.run(switches.drain.1.clone()));
         let Switches { close: (close, _), drain: (drain, _), hang_up: (hang_up, _) } = switches;
         let shutdown_timeout = manager.shutdown_timeout;
         Ok(Self {

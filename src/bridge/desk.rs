@@ -101,7 +101,7 @@ impl Desk {
     }
 
     /// Leaves a message with its sender.
-    pub(super) fn hold(&self, judged: Judged, reason: &str) {
+    pub(super) fn hold(judged: Judged, reason: &str) {
         let Judged { arrival: Arrival { message, peer, .. }, route, verdict, .. } = judged;
         route.counters.held();
         tracing::warn!(

@@ -71,7 +71,7 @@ enum Judged {
     /// It was refused.
     Refused,
     /// Nobody can say now, and why.
-    Later(Delivery, String),
+    Later(Box<Delivery>, String),
 }
 
 /// What became of it, when that concerns the intake.
@@ -124,11 +124,13 @@ impl RouteIntake {
         let mut stream = Stream::new();
         let mut held: BTreeMap<u64, Parcel> = BTreeMap::new();
         // A delivery that could not be judged. Nothing behind it is taken.
-        let mut undecided: Option<Delivery> = None;
+        let mut undecided: Option<Box<Delivery>> = None;
         let (mut next, mut on_the_way) = (0, 0);
         let most = usize::from(self.route.config.from.prefetch.max(1));
-        // The queue is known to be there only once something comes or nothing is wrong for a while.
-        let mut proven = false;
+        // The queue is known to be there only once something was taken from it or nothing is wrong for a while. A full
+        // queue that gets a little room is full again at once: it is called working only after a while without trouble.
+        let (mut proven, mut troubled) = (false, false);
+        let mut calm_at = self.clock.now() + PROBATION;
         loop {
             let retry = async {
                 self.clock.sleep(backoff.step((self.chance)())).await;
@@ -139,14 +141,19 @@ impl RouteIntake {
                 Some(outcome) = told.recv() => {
                     on_the_way -= 1;
                     match outcome {
-                        Told::Done if held.is_empty() && undecided.is_none() => {
+                        Told::Done => {
+                            // Also when those behind it found no room: room is being made, and they need not wait long.
                             backoff.reset();
-                            self.states.set(&self.route.config.name, RouteState::Forwarding);
+                            if held.is_empty() && undecided.is_none() && !troubled {
+                                proven = true;
+                                self.states.set(&self.route.config.name, RouteState::Forwarding);
+                            }
                         }
-                        Told::Done => {}
                         Told::Held(number, parcel, error) => {
+                            (proven, troubled) = (false, true);
+                            calm_at = self.clock.now() + CALM;
                             if error != StoreError::Interrupted {
-                                self.fail(error.to_string());
+                                self.fail(trouble(&error));
                             }
                             held.insert(number, parcel);
                         }
@@ -167,20 +174,17 @@ impl RouteIntake {
                         self.submit(number, parcel, &stream, &tell);
                     }
                     if on_the_way == 0 && let Some(delivery) = undecided.take() {
-                        fresh = Some(delivery);
+                        fresh = Some(*delivery);
                     }
                 }
-                delivery = inlet.receive(), if held.is_empty() && undecided.is_none() && on_the_way < most => match delivery {
-                    Ok(delivery) => {
-                        proven = true;
-                        fresh = Some(delivery);
-                    }
-                    Err(error) => return End::Lost(error.to_string()),
-                },
-                () = self.clock.sleep(PROBATION), if !proven && held.is_empty() => {
-                    proven = true;
+                () = self.clock.sleep_until(calm_at), if !proven && held.is_empty() && undecided.is_none() => {
+                    (proven, troubled) = (true, false);
                     self.states.set(&self.route.config.name, RouteState::Forwarding);
                 }
+                delivery = inlet.receive(), if held.is_empty() && undecided.is_none() && on_the_way < most => match delivery {
+                    Ok(delivery) => fresh = Some(delivery),
+                    Err(error) => return End::Lost(error.to_string()),
+                },
             }
             let Some(delivery) = fresh else { continue };
             match self.judge(delivery).await {
@@ -190,13 +194,16 @@ impl RouteIntake {
                     self.submit(next, parcel, &stream, &tell);
                     next += 1;
                 }
-                Judged::Refused if held.is_empty() => {
+                Judged::Refused if held.is_empty() && !troubled => {
+                    backoff.reset();
+                    proven = true;
                     self.states.set(&self.route.config.name, RouteState::Forwarding);
                 }
                 Judged::Refused => {}
                 Judged::Later(delivery, reason) => {
                     self.route.counters.held();
                     self.fail(reason);
+                    (proven, calm_at) = (false, self.clock.now() + PROBATION);
                     undecided = Some(delivery);
                 }
             }
@@ -232,7 +239,7 @@ impl RouteIntake {
                     receipt,
                 })
             }
-            Err(Unsealed::Later(reason)) => Judged::Later(Delivery { message: incoming, receipt }, reason),
+            Err(Unsealed::Later(reason)) => Judged::Later(Box::new(Delivery { message: incoming, receipt }), reason),
             Err(Unsealed::Refused(reason)) => {
                 self.counters.rejected(&config.name, "unsendable", MessageClass::NACK_RECEIVE_REJECTED);
                 tracing::warn!(
@@ -316,6 +323,23 @@ impl RouteIntake {
 
 /// An inlet that has not failed for so long works, though nothing has come.
 const PROBATION: Duration = Duration::from_millis(500);
+
+/// A route that could not store something works again when it could store everything for so long.
+const CALM: Duration = Duration::from_secs(5);
+
+/// Why nothing more is taken, without numbers that change with every attempt: each would be news for the log.
+fn trouble(error: &StoreError) -> String {
+    match error {
+        StoreError::QueueFull { quota, .. } => {
+            format!("the outgoing queue is full: as many bytes wait for the destination as to.quota allows ({quota})")
+        }
+        StoreError::Full { quota, .. } => format!("the store is full: [store] quota allows {quota} bytes"),
+        StoreError::VolumeFull { reserve, .. } => {
+            format!("the volume of the store is nearly full: the last {reserve} bytes are kept for removals")
+        }
+        other => other.to_string(),
+    }
+}
 
 /// The foreign system says so, or a bridge that sent it there.
 fn is_repeated(incoming: &Incoming) -> bool {

@@ -1,15 +1,21 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::intake::ReturnEntry;
+use super::outgoing::Outgoing;
 use super::{Opener, RouteTable, StateBoard};
 use crate::net::{Clock, Stop};
 use crate::security::CacheFigures;
 use crate::store::Store;
 use crate::telemetry::{Counters, RouteReading};
 
-/// A line for each route every ten seconds: the log is the monitor.
+/// A line for each route every ten seconds, and for each destination where something waits or was sent: the log is the
+/// monitor.
 pub(super) struct Summary {
     pub(super) routes: RouteTable,
+    pub(super) return_routes: Vec<Arc<ReturnEntry>>,
+    pub(super) outgoing: Outgoing,
     pub(super) store: Store,
     pub(super) counters: Arc<Counters>,
     pub(super) states: StateBoard,
@@ -19,9 +25,21 @@ pub(super) struct Summary {
 
 const EVERY: Duration = Duration::from_secs(10);
 
+/// What the last lines said.
+struct Before {
+    routes: Vec<RouteReading>,
+    return_routes: Vec<RouteReading>,
+    /// Messages sent, by destination.
+    sent: HashMap<String, u64>,
+}
+
 impl Summary {
     pub(super) async fn run(self, mut shutdown: Stop) {
-        let mut before = vec![RouteReading::default(); self.routes.entries().len()];
+        let mut before = Before {
+            routes: vec![RouteReading::default(); self.routes.entries().len()],
+            return_routes: vec![RouteReading::default(); self.return_routes.len()],
+            sent: HashMap::new(),
+        };
         let mut cache = CacheFigures::default();
         loop {
             tokio::select! {
@@ -61,7 +79,53 @@ impl Summary {
         }
     }
 
-    fn log(&self, before: &mut [RouteReading]) {
+    fn log(&self, before: &mut Before) {
+        self.log_routes(&mut before.routes);
+        self.log_return_routes(&mut before.return_routes);
+        self.log_destinations(&mut before.sent);
+    }
+
+    fn log_return_routes(&self, before: &mut [RouteReading]) {
+        for (entry, before) in self.return_routes.iter().zip(before) {
+            let reading = entry.counters.read();
+            let name = &entry.config.name;
+            tracing::info!(
+                event = "route_summary",
+                route = %name,
+                state = self.states.of(name).word(),
+                received_messages = reading.received(),
+                rejected_messages = self.counters.rejected_by(name),
+                duplicates = reading.duplicates,
+                rate = (reading.received() - before.received()) / EVERY.as_secs(),
+                "what the route has done"
+            );
+            *before = reading;
+        }
+    }
+
+    fn log_destinations(&self, before: &mut HashMap<String, u64>) {
+        for queue in self.outgoing.report(self.clock.unix_now()) {
+            let sent = queue.sent_messages - before.get(&queue.destination).copied().unwrap_or(0);
+            if sent == 0 && queue.queue_messages == 0 {
+                continue;
+            }
+            tracing::info!(
+                event = "outgoing_summary",
+                queue = %queue.destination,
+                state = %queue.state,
+                sent_messages = queue.sent_messages,
+                expired_messages = queue.expired_messages,
+                queue_messages = queue.queue_messages,
+                queue_bytes = queue.queue_bytes,
+                queue_oldest_seconds = queue.queue_oldest_seconds,
+                rate = sent / EVERY.as_secs(),
+                "what was sent"
+            );
+            before.insert(queue.destination, queue.sent_messages);
+        }
+    }
+
+    fn log_routes(&self, before: &mut [RouteReading]) {
         let now = self.clock.unix_now();
         let nowhere = self.counters.rejected_by("");
         if nowhere > 0 {

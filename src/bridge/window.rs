@@ -71,7 +71,7 @@ async fn examine_all(
             Ok(marks) => desk.store(judged, marks, &stream),
             Err(NotAdmitted::Refused(rejection)) => desk.turn_away(judged, &rejection),
             Err(NotAdmitted::Later(reason)) => {
-                desk.hold(judged, &reason);
+                Desk::hold(judged, &reason);
                 // What waits behind must not overtake it: dropped verdicts leave it with its sender, too.
                 return;
             }

@@ -3,12 +3,13 @@ use std::fmt;
 use crate::mqqb::wire::{DirectName, FormatName, Protocol};
 
 use super::process::QueueManagerConfig;
+use super::return_route::{Delivery, Destination, Protection, ReturnRoute};
 use super::route::{
     Accepts, Authenticate, ExtensionPolicy, OnQuota, Privacy, Reseal, ResealForm, Route, SecurityMode, Senders,
     Unroutable,
 };
 use super::values::{Size, Time};
-use super::{Config, ConnectorConfig, Delivery, Destination, DirectoryConfig, Protection, ReturnRoute, UriSource};
+use super::{Config, ConnectorConfig, DirectoryConfig, UriSource};
 
 /// What a [`Config`] comes to, for people: canonical names, defaults filled in, no secrets.
 pub struct Summary<'a>(pub &'a Config);
@@ -88,10 +89,10 @@ fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManager
         Privacy::Required => "encrypted",
     };
     writeln!(f, "  takes {accepts} from {senders}, {authenticate}, {privacy}")?;
-    match mode {
-        SecurityMode::Transparent => writeln!(f, "  transparent: bodies and signatures pass as they came")?,
-        SecurityMode::NonTransparent => writeln!(f, "  non-transparent: bodies are opened and signatures verified")?,
-    }
+    f.write_str(match mode {
+        SecurityMode::Transparent => "  transparent: bodies and signatures pass as they came\n",
+        SecurityMode::NonTransparent => "  non-transparent: signatures are verified and bodies are opened\n",
+    })?;
     if let Some(Reseal { machine, form }) = reseal {
         let form = match form {
             ResealForm::Msmq => "as MSMQ does it",
@@ -125,21 +126,23 @@ fn write_route(f: &mut fmt::Formatter<'_>, route: &Route, machine: &QueueManager
 
 fn write_return_route(f: &mut fmt::Formatter<'_>, route: &ReturnRoute) -> fmt::Result {
     let ReturnRoute { name, from, to, protection, required } = route;
-    write!(f, "route {name}: {} queue \"{}\" to ", from.connector, from.queue)?;
+    write!(f, "route {name}: queue \"{}\" of {} to ", from.queue, from.connector)?;
     match &to.queue {
-        Destination::Fixed(name) => writeln!(f, "{name}")?,
-        Destination::ReplyTo => writeln!(f, "the queue that each message names")?,
+        Destination::Fixed(queue) => writeln!(f, "{queue}")?,
+        Destination::ReplyTo => writeln!(f, "wherever each message says")?,
     }
     let delivery = match to.delivery {
         Some(Delivery::Express) => "express",
         Some(Delivery::Recoverable) => "recoverable",
-        None => "express or recoverable as each message says",
+        None => "express or recoverable as it comes",
     };
-    let dead_letter = if to.dead_letter { "kept as dead letters" } else { "dropped" };
-    match to.time_to_reach_queue {
-        Some(time) => writeln!(f, "  {delivery}; what is not there after {} is {dead_letter}", Time(time))?,
-        None => writeln!(f, "  {delivery}; tried for ever")?,
+    write!(f, "  sends {delivery}")?;
+    for (limit, aim) in [(to.time_to_reach_queue, "reach its queue"), (to.time_to_be_received, "be received")] {
+        if let Some(limit) = limit {
+            write!(f, ", with {} to {aim}", Time(limit))?;
+        }
     }
+    writeln!(f, "; what can't be delivered {}", if to.dead_letter { "becomes a dead letter" } else { "is dropped" })?;
     match protection {
         Protection::Transparent => writeln!(f, "  transparent: bodies and signatures pass as they came")?,
         Protection::Own { sign, encrypt } => {
@@ -150,13 +153,20 @@ fn write_return_route(f: &mut fmt::Formatter<'_>, route: &ReturnRoute) -> fmt::R
             }
         }
     }
+    let (prefetch, settled) = (from.prefetch, Time(from.settle_after));
     writeln!(
         f,
-        "  {} deliveries at a time, settled after {} at the latest; holds at most {} for a destination",
-        from.prefetch,
-        Time(from.settle_after),
+        "  holds at most {} for a destination; {prefetch} deliveries open, settled after {settled} at the latest",
         Size(to.quota)
     )?;
+    if to.carry_headers {
+        writeln!(f, "  headers without a place in MSMQ go into the extension")?;
+    }
+    let asked = [(to.acknowledgments.reach, "their arrival"), (to.acknowledgments.receive, "their being read")];
+    let asked: Vec<_> = asked.iter().filter(|(wanted, _)| *wanted).map(|(_, what)| *what).collect();
+    if !asked.is_empty() {
+        writeln!(f, "  asks for acknowledgments of {}", asked.join(" and "))?;
+    }
     if !required {
         writeln!(f, "  the bridge counts as ready without it")?;
     }

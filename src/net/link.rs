@@ -227,6 +227,11 @@ impl Link {
                 () = self.seat.evicted.notified(), if self.progress != Progress::Open && !self.called => return Ended::Evicted,
                 () = shutdown.requested() => {
                     self.session.close(self.clock.now(), CloseCause::Local(Ended::Shutdown.to_string()));
+                    return match self.drain() {
+                        // An orderly end, not one for cause.
+                        Ok(()) | Err(Ended::Session(CloseCause::Local(_))) => Ended::Shutdown,
+                        Err(ended) => ended,
+                    };
                 }
             }
         }

@@ -40,7 +40,13 @@ fn what_this_version_can_not_do_is_an_error() {
         assert_eq!(wrong_in_route(&route), [format!("routes/orders.toml:{line}: {expected}")]);
     }
     // What asks for nothing but what is done anyway.
-    for harmless in ["transactional = false", "trust = []", "journal = false"] {
+    for harmless in [
+        "transactional = false",
+        "trust = []",
+        "min_hash = \"md5\"",
+        "ciphers = [\"rc2\", \"rsa512\"]",
+        "senders = [\"orders-senders\"]",
+    ] {
         assert_eq!(wrong_in_route(&route_from(harmless)), NOTHING, "{harmless}");
     }
 }

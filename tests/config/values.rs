@@ -215,13 +215,13 @@ connector rabbit: AMQP 0-9-1 at amqp://127.0.0.1:5672/%2f, heartbeat 20s
 route orders: DIRECT=OS:bridge01\\private$\\Orders
   to rabbit, exchange \"orders\", routing key \"{queue}\"
   takes non-transactional messages from everyone, signed or not, encrypted or not
-  non-transparent: bodies are opened and signatures verified
+  non-transparent: signatures are verified and bodies are opened
   holds at most 1 GiB, then sessions are closed; 512 in flight
   unroutable messages: tried again; extensions over 64 KiB are left out
-route replies: rabbit queue \"replies\" to DIRECT=OS:win01\\private$\\Replies
-  express or recoverable as each message says; what is not there after 4d is dropped
+route replies: queue \"replies\" of rabbit to DIRECT=OS:win01\\private$\\Replies
+  sends express or recoverable as it comes, with 4d to reach its queue; what can't be delivered is dropped
   not signed, not encrypted
-  256 deliveries at a time, settled after 1m at the latest; holds at most 1 GiB for a destination
+  holds at most 1 GiB for a destination; 256 deliveries open, settled after 1m at the latest
 "
     );
     config.queue_manager.ping_first = true;

@@ -150,10 +150,10 @@ fn refusals() -> Vec<Refused> {
         });
     });
     let item = |bytes: &'static [u8]| SecurityItem::new(Bytes::from_static(bytes));
-    add("signed", MessageClass::NACK_BAD_SIGNATURE, "signed", &|message| {
+    add("signed", MessageClass::NACK_BAD_SIGNATURE, "bad-signature", &|message| {
         message.security = Some(SecurityHeader { signature: item(&[7; 128]), ..SecurityHeader::default() });
     });
-    add("encrypted", MessageClass::NACK_BAD_ENCRYPTION, "encrypted", &|message| {
+    add("encrypted", MessageClass::NACK_BAD_ENCRYPTION, "unopened", &|message| {
         let flags = SecurityHeader::ENCRYPTED;
         message.security = Some(SecurityHeader { flags, encryption_key: item(&[7; 140]), ..SecurityHeader::default() });
     });

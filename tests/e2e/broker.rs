@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
-    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, ExchangeDeclareOptions, QueueBindOptions,
-    QueueDeclareOptions,
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions,
+    ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind};
 
 pub(crate) struct Application {
     _connection: Connection,
@@ -71,6 +71,67 @@ impl Application {
             received.push(Received(delivery));
         }
         self.channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await.unwrap();
+    }
+}
+
+/// A program that publishes into queues as they come, with confirms, and makes them.
+pub(crate) struct Publisher {
+    _connection: Connection,
+    pub(crate) channel: Channel,
+}
+
+impl Publisher {
+    pub(crate) async fn connect(uri: &str) -> Self {
+        let connection = Connection::connect(uri, ConnectionProperties::default()).await.unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+        Self { _connection: connection, channel }
+    }
+
+    /// A durable queue; refused messages go to the queue `dead_letters`, when there is one.
+    pub(crate) async fn declare(&self, queue: &str, dead_letters: Option<&str>) {
+        let mut arguments = FieldTable::default();
+        if let Some(dead_letters) = dead_letters {
+            arguments.insert("x-dead-letter-exchange".into(), AMQPValue::LongString("".into()));
+            arguments.insert("x-dead-letter-routing-key".into(), AMQPValue::LongString(dead_letters.into()));
+        }
+        let durable = QueueDeclareOptions { durable: true, ..Default::default() };
+        self.channel.queue_declare(queue.into(), durable, arguments).await.unwrap();
+    }
+
+    /// Messages that wait in a queue and are with nobody.
+    pub(crate) async fn depth(&self, queue: &str) -> u32 {
+        let passive = QueueDeclareOptions { passive: true, ..Default::default() };
+        self.channel.queue_declare(queue.into(), passive, FieldTable::default()).await.unwrap().message_count()
+    }
+
+    pub(crate) async fn publish(&self, queue: &str, properties: BasicProperties, body: &[u8]) {
+        let options = BasicPublishOptions { mandatory: true, ..Default::default() };
+        let published = self.channel.basic_publish("".into(), queue.into(), options, body, properties).await.unwrap();
+        assert!(matches!(published.await.unwrap(), Confirmation::Ack(None)), "nobody has {queue}");
+    }
+
+    /// Takes what is in the queue, until it has so many.
+    pub(crate) async fn take(&self, queue: &str, count: usize) -> Vec<Received> {
+        let mut consumer = self
+            .channel
+            .basic_consume(
+                queue.into(),
+                unique("taker").as_str().into(),
+                BasicConsumeOptions::default(),
+                FieldTable::default(),
+            )
+            .await
+            .unwrap();
+        let mut received = Vec::new();
+        while received.len() < count {
+            let next = tokio::time::timeout(Duration::from_secs(30), consumer.next()).await;
+            let delivery = next.unwrap_or_else(|_| panic!("{} messages came", received.len())).unwrap().unwrap();
+            delivery.ack(BasicAckOptions::default()).await.unwrap();
+            received.push(Received(delivery));
+        }
+        self.channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await.unwrap();
+        received
     }
 }
 

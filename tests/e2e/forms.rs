@@ -14,7 +14,7 @@ use crate::broker::{Application, unique};
 use crate::process::{Site, route};
 use crate::sender::{deliver, message, now, runtime, source};
 
-fn python() -> String {
+pub(crate) fn python() -> String {
     std::env::var("MQBRIDGE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 

@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use mqbridge::mqqb::wire::Guid;
 use serde_json::Value;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,18 +20,23 @@ pub(crate) struct Site {
 impl Site {
     /// `process` is added to mqbridge.toml below `[queue_manager]`; `routes` are the files of `routes/`.
     pub(crate) fn new(uri: &str, process: &str, routes: &[(&str, &str)]) -> Self {
+        Self::called("bridge01", "127.0.0.1:0", uri, process, routes)
+    }
+
+    /// As [`Site::new`], with a name and an address of its own.
+    pub(crate) fn called(name: &str, listen: &str, uri: &str, process: &str, routes: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let routes_dir = directory.path().join("routes");
         std::fs::create_dir(&routes_dir).unwrap();
-        for (name, text) in routes {
-            std::fs::write(routes_dir.join(format!("{name}.toml")), text).unwrap();
+        for (route, text) in routes {
+            std::fs::write(routes_dir.join(format!("{route}.toml")), text).unwrap();
         }
         let text = format!(
             r#"
 [queue_manager]
-name = "bridge01"
+name = "{name}"
 state_dir = "state"
-listen = ["127.0.0.1:0"]
+listen = ["{listen}"]
 {process}
 
 [connectors.rabbit]
@@ -51,6 +57,14 @@ repeat_limit = 100000
         Self { directory }
     }
 
+    /// Puts a machine into the directory, which [`RETURNING`] switches on.
+    pub(crate) fn know(&self, name: &str, guid: Guid, address: SocketAddr) {
+        let path = self.path().join("directory.toml");
+        let known = std::fs::read_to_string(&path).unwrap_or_default();
+        let machine = format!("[[machine]]\nguid = \"{guid}\"\nname = \"{name}\"\naddresses = [\"{address}\"]\n");
+        std::fs::write(path, known + &machine).unwrap();
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -62,6 +76,15 @@ repeat_limit = 100000
     pub(crate) fn start(&self) -> Bridge {
         Bridge::start(&self.config())
     }
+}
+
+/// For a bridge that sends to other machines: it finds them in its directory and does not wait long for them.
+pub(crate) const RETURNING: &str =
+    "retry_interval = \"100ms\"\nretry_interval_max = \"1s\"\n[directory]\nkind = \"file\"";
+
+/// A route from an AMQP queue to a format name, everything else at its default.
+pub(crate) fn return_route(queue: &str, destination: &str, from: &str, to: &str) -> String {
+    format!("[from]\nconnector = \"rabbit\"\nqueue = \"{queue}\"\n{from}\n[to]\nqueue = '{destination}'\n{to}\n")
 }
 
 /// A route from `private$\name` to an exchange, everything else at its default.
@@ -155,6 +178,13 @@ impl Bridge {
 
     pub(crate) fn log(&self) -> Vec<Value> {
         self.log.lines.lock().unwrap().clone()
+    }
+
+    /// Resident memory, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it runs");
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
     pub(crate) fn pid(&self) -> u32 {

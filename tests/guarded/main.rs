@@ -22,7 +22,7 @@ use mqbridge::security::{Cipher, HashAlgorithm, Provider, SealingKey, SignatureF
 
 use flaky::Outage;
 use security::{certificate, key, message, sign, signed};
-use site::{Site, text};
+use site::{Site, asking, text};
 
 const SID_A: &str = "S-1-5-21-1552933431-374529340-4150820168-1104";
 
@@ -100,11 +100,11 @@ async fn whoever_signs_anew_under_another_s_name_is_refused() {
         let signer =
             Signer { key: &key, certificate: &certificate, hash: HashAlgorithm::Sha256, form: SignatureForm::Property };
         signer.sign(&mut forged, SignatureVersion::V2, &mut rand::rng()).unwrap();
-        site.asking(forged)
+        asking(forged)
     };
     let mut altered = numbered(signed(b"pay 10", SignatureVersion::V2), 3);
     altered.properties.body = Bytes::from_static(b"pay 99");
-    let altered = site.asking(altered);
+    let altered = asking(altered);
     site.send(&[forged_by("user-b", 1), forged_by("source-a", 2), altered]).await;
     let answers = site.machine.wait_for(3).await;
     assert!(answers.iter().all(|answer| answer.properties.class == MessageClass::NACK_BAD_SIGNATURE), "{answers:?}");
@@ -159,7 +159,7 @@ async fn what_can_t_be_opened_is_refused_in_one_way() {
         with_key(sealed(message(b"x"), &good), Bytes::from(vec![0x11; 12 + 256])),
     ];
     let count = bad.len();
-    let mut messages: Vec<_> = bad.into_iter().map(|message| site.asking(message)).collect();
+    let mut messages: Vec<_> = bad.into_iter().map(asking).collect();
     messages.insert(3, message(b"clear"));
     messages.push(sealed(message(b"opened"), &good));
     let messages: Vec<_> = (1..).zip(messages).map(|(n, message)| numbered(message, n)).collect();
@@ -186,7 +186,7 @@ async fn a_queue_says_what_it_takes() {
     let genuine = || signed(b"x", SignatureVersion::V2);
     let (encryption, signature, access) =
         (MessageClass::NACK_BAD_ENCRYPTION, MessageClass::NACK_BAD_SIGNATURE, MessageClass::NACK_ACCESS_DENIED);
-    for (from, message, refusal) in [
+    let cases = vec![
         ("privacy = \"required\"", plain(), Some(encryption)),
         ("privacy = \"required\"", sealed(plain(), &key), None),
         ("privacy = \"none\"", sealed(plain(), &key), Some(encryption)),
@@ -207,9 +207,10 @@ async fn a_queue_says_what_it_takes() {
         ("senders = [\"S-1-5-21-1-2-3-513\"]", plain(), None),
         // A sender id that no signature proves is a claim.
         ("senders = [\"order-clerks\"]\nauthenticate = \"required\"", plain(), Some(signature)),
-    ] {
+    ];
+    for (from, message, refusal) in cases {
         let site = Site::start("insecure_nacks = true", from).await;
-        site.send(&[site.asking(message)]).await;
+        site.send(&[asking(message)]).await;
         match refusal {
             Some(class) => {
                 assert_eq!(site.machine.wait_for(1).await[0].properties.class, class, "{from}");
@@ -269,7 +270,7 @@ async fn order_is_kept_between_messages_that_are_examined_and_others() {
 async fn nothing_is_decided_while_the_directory_can_t_be_asked() {
     let site = Site::start("insecure_nacks = true", "").await;
     site.directory.set(Outage::Down);
-    let message = site.asking(numbered(signed(b"x", SignatureVersion::V2), 1));
+    let message = asking(numbered(signed(b"x", SignatureVersion::V2), 1));
     assert!(site.try_send(std::slice::from_ref(&message)).await.is_err(), "the session is closed");
     assert!(site.system.arrived().is_empty());
     assert!(site.machine.inbox.messages().is_empty());
@@ -285,7 +286,7 @@ async fn nonsense_in_place_of_signatures_is_refused() {
     let with = |change: &dyn Fn(&mut UserMessage)| {
         let mut message = signed(b"x", SignatureVersion::V2);
         change(&mut message);
-        site.asking(message)
+        asking(message)
     };
     let certificate = |bytes: Vec<u8>| {
         move |message: &mut UserMessage| {
@@ -309,7 +310,7 @@ async fn nonsense_in_place_of_signatures_is_refused() {
         with(&|message| message.properties.hash_algorithm = 0x1234),
         with(&|message| message.properties.hash_algorithm = 0x8001),
         with(&|message| {
-            message.security.as_mut().unwrap().sender_id = SecurityItem::new(Bytes::from_static(&[1, 255, 0]))
+            message.security.as_mut().unwrap().sender_id = SecurityItem::new(Bytes::from_static(&[1, 255, 0]));
         }),
     ];
     let count = bad.len();

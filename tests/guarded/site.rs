@@ -79,19 +79,6 @@ impl Site {
         self.home.path()
     }
 
-    /// The message with a request for every acknowledgment. None of that is signed by a 1.0 signature alone.
-    pub(crate) fn asking(&self, mut message: UserMessage) -> UserMessage {
-        let signed_before = message.is_signed();
-        let admin: FormatName = r"DIRECT=OS:win-a\private$\acks".parse().unwrap();
-        message.user.admin = QueueField::naming(&admin, Guid::NULL).unwrap();
-        message.properties.ack_request = AckRequest(AckRequest::NEGATIVE_ARRIVAL);
-        if signed_before && message.properties.body.as_ref() == b"x" && !message.is_encrypted() && is_genuine(&message)
-        {
-            super::sign(&mut message, super::SignatureVersion::V2);
-        }
-        message
-    }
-
     pub(crate) async fn send(&self, messages: &[UserMessage]) {
         self.try_send(messages).await.unwrap();
     }
@@ -118,6 +105,18 @@ impl Site {
         })
         .await
     }
+}
+
+/// The message with a request for every acknowledgment. None of that is signed by a 1.0 signature alone.
+pub(crate) fn asking(mut message: UserMessage) -> UserMessage {
+    let signed_before = message.is_signed();
+    let admin: FormatName = r"DIRECT=OS:win-a\private$\acks".parse().unwrap();
+    message.user.admin = QueueField::naming(&admin, Guid::NULL).unwrap();
+    message.properties.ack_request = AckRequest(AckRequest::NEGATIVE_ARRIVAL);
+    if signed_before && message.properties.body.as_ref() == b"x" && !message.is_encrypted() && is_genuine(&message) {
+        super::sign(&mut message, super::SignatureVersion::V2);
+    }
+    message
 }
 
 /// Whether the test has left the signature as it was made.

@@ -1,7 +1,6 @@
 //! A bridge in this process, between a foreign system in memory and machines of the test.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -52,23 +51,19 @@ impl Site {
     /// Puts machines into the directory, by their names.
     pub(crate) fn know(&self, machines: &[&Machine]) {
         let path = self.path().join("directory.toml");
-        let mut text = std::fs::read_to_string(&path).unwrap_or_default();
-        for machine in machines {
-            write!(
-                text,
-                "[[machine]]\nguid = \"{}\"\nname = \"{}\"\naddresses = [\"{}\"]\n",
-                machine.guid, machine.name, machine.address
-            )
-            .unwrap();
-        }
-        std::fs::write(path, text).unwrap();
+        let known = std::fs::read_to_string(&path).unwrap_or_default();
+        let entries = machines.iter().map(|machine| {
+            let Machine { guid, name, address, .. } = machine;
+            format!("[[machine]]\nguid = \"{guid}\"\nname = \"{name}\"\naddresses = [\"{address}\"]\n")
+        });
+        std::fs::write(path, known + &entries.collect::<String>()).unwrap();
     }
 
     pub(crate) fn know_queue(&self, machine: &Machine, name: &str, guid: Guid) {
         let path = self.path().join("directory.toml");
-        let mut text = std::fs::read_to_string(&path).unwrap_or_default();
-        write!(text, "[[queue]]\npath = '{}\\{name}'\nguid = \"{guid}\"\n", machine.name).unwrap();
-        std::fs::write(path, text).unwrap();
+        let known = std::fs::read_to_string(&path).unwrap_or_default();
+        let queue = format!("[[queue]]\npath = '{}\\{name}'\nguid = \"{guid}\"\n", machine.name);
+        std::fs::write(path, known + &queue).unwrap();
     }
 
     fn directory(&self) -> Option<Arc<dyn Directory>> {
@@ -92,7 +87,7 @@ impl Site {
             connectors: BTreeMap::from([("memory".to_owned(), connector)]),
             directory: self.directory(),
             credentials: None,
-            keyring: Default::default(),
+            keyring: mqbridge::security::Keyring::default(),
             clock: Clock::start(),
             chance: || 0.0,
         };

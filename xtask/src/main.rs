@@ -15,7 +15,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   demo     installs RabbitMQ from the system's packages if it is missing, starts a private broker and the bridge, sends
-           messages over the native MSMQ protocol and shows them arriving in RabbitMQ
+           messages over the native MSMQ protocol, shows them arriving in RabbitMQ, and an answer coming back
   test     installs what the tests need if it is missing, then runs every check and every test, the real broker's too
   bench    the benchmarks of docs/performance.md (release builds; takes some minutes)
   fuzz     each fuzz target for 60 seconds (needs the nightly toolchain); `cargo xtask fuzz SECONDS` for longer";

@@ -62,7 +62,8 @@ pub(crate) fn missing(command: &Command, source: std::io::Error) -> Failure {
     Failure::Missing { program, source, remedy: String::new() }
 }
 
-fn shown(command: &Command) -> String {
+/// A command as one would type it.
+pub(crate) fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(OsStr::to_string_lossy).map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
 }

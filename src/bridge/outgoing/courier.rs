@@ -110,7 +110,10 @@ impl Courier {
             };
             match opened {
                 Ok(lane) => match self.send(&lane).await {
-                    End::Over => self.rewind().await,
+                    End::Over => {
+                        self.queue.state.hung_up();
+                        self.rewind().await;
+                    }
                     End::Failed(reason) => {
                         let unreachable = shared.lanes.failed(&self.key, reason).await;
                         self.rewind().await;

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use super::Admission;
 use super::acknowledge::AcknowledgerCell;
 use super::awaited::Awaited;
 use super::status::OutgoingStatus;
@@ -33,6 +34,7 @@ pub use state::OutgoingState;
 pub struct Outgoing(Arc<Shared>);
 
 struct Shared {
+    admission: Arc<Admission>,
     store: Store,
     lanes: Lanes,
     locator: Locator,
@@ -54,6 +56,8 @@ struct Queues {
 
 /// What outgoing queues need.
 pub(super) struct OutgoingParts {
+    /// Knows which queues are this machine's own.
+    pub(super) admission: Arc<Admission>,
     pub(super) store: Store,
     pub(super) lanes: Lanes,
     pub(super) locator: Locator,
@@ -86,9 +90,20 @@ const MOST_QUEUES: usize = 10_000;
 impl Outgoing {
     /// Opens the queues that are in the store.
     pub(super) fn open(parts: OutgoingParts) -> Self {
-        let OutgoingParts { store, lanes, locator, clock, dead_letters, awaited, acknowledger, drain, patience } =
-            parts;
+        let OutgoingParts {
+            admission,
+            store,
+            lanes,
+            locator,
+            clock,
+            dead_letters,
+            awaited,
+            acknowledger,
+            drain,
+            patience,
+        } = parts;
         let shared = Shared {
+            admission,
             store,
             lanes,
             locator,
@@ -128,6 +143,10 @@ impl Outgoing {
             return Ok(queue.id);
         }
         check_sendable(name)?;
+        // A session with ourselves would carry messages round in a circle.
+        if self.0.admission.is_ours(name, NO_CALLED_ADDRESS) {
+            return Err(format!("{name} is a queue of this machine; messages are sent to queues of others"));
+        }
         if self.locked().by_name.len() >= MOST_QUEUES {
             return Err(format!("there are {MOST_QUEUES} destinations already"));
         }

@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// How the way to a destination is.
@@ -41,11 +42,14 @@ impl OutgoingState {
 pub(super) struct State {
     queue: String,
     now: Mutex<OutgoingState>,
+    /// That messages go out was logged, and the session is still the same. A queue that is empty between two messages is
+    /// no news.
+    announced: AtomicBool,
 }
 
 impl State {
     pub(super) fn new(queue: String) -> Self {
-        Self { queue, now: Mutex::default() }
+        Self { queue, now: Mutex::default(), announced: AtomicBool::new(false) }
     }
 
     pub(super) fn get(&self) -> OutgoingState {
@@ -65,12 +69,19 @@ impl State {
     }
 
     pub(super) fn works(&self, peer: &str) {
-        if self.set(OutgoingState::Connected) {
+        self.set(OutgoingState::Connected);
+        if !self.announced.swap(true, Ordering::Relaxed) {
             tracing::info!(event = "outgoing_connected", queue = %self.queue, peer, "messages go out");
         }
     }
 
+    /// The session is over: the next one is news.
+    pub(super) fn hung_up(&self) {
+        self.announced.store(false, Ordering::Relaxed);
+    }
+
     pub(super) fn fails(&self, reason: &str, now: u64, attempt: u32) {
+        self.hung_up();
         let mut state = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, is_news) = match &*state {
             OutgoingState::Failing { reason: old, since, .. } => (*since, old != reason),
@@ -92,11 +103,7 @@ impl State {
         self.set(OutgoingState::Stopped);
     }
 
-    /// Whether that is a change.
-    fn set(&self, state: OutgoingState) -> bool {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_news = *now != state;
-        *now = state;
-        is_news
+    fn set(&self, state: OutgoingState) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 }

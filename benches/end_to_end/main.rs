@@ -1,8 +1,12 @@
-//! The bridge against a bare publisher and against RabbitMQ's own shovel, in one run, on one broker.
+//! The bridge against a bare publisher and against RabbitMQ's own shovel, in one run, on one broker; and the way back against
+//! a bare relay.
 //!
 //! `cargo xtask bench end_to_end`. Each round moves the same 100,000 recoverable messages of 1 KiB three ways:
 //! over TCP 1801 through the bridge to the last confirm; from memory with lapin in bursts; from queue to queue with a
-//! shovel. The medians of the rounds are printed, with the CPU time that the bridge and the broker took.
+//! shovel. Then, from a queue through the bridge to an MSMQ machine, and from queue to queue with a bare consumer and
+//! publisher. The medians of the rounds are printed, with the CPU time that the bridge and the broker took.
+//!
+//! `MQBRIDGE_BENCH_ONLY` is `there` or `back` for one direction, `MQBRIDGE_BENCH_ROUNDS` the number of rounds.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,6 +17,8 @@
     missing_docs,
     reason = "a measurement stops at the first thing that goes wrong, and prints"
 )]
+
+mod back;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -62,8 +68,14 @@ fn main() {
         "{} messages of {BODY} bytes, {} rounds, medians; {SOURCES} sending machines",
         setting.messages, setting.rounds
     );
+    let only = std::env::var("MQBRIDGE_BENCH_ONLY").ok();
     for queue_type in ["classic", "quorum"] {
-        runtime.block_on(compare(&broker, queue_type, &setting));
+        if only.as_deref().is_none_or(|only| only == "there") {
+            runtime.block_on(compare(&broker, queue_type, &setting));
+        }
+        if only.as_deref().is_none_or(|only| only == "back") {
+            runtime.block_on(back::compare(&broker, queue_type, &setting));
+        }
     }
 }
 
@@ -83,24 +95,30 @@ async fn compare(broker: &PrivateBroker, queue_type: &str, setting: &Setting) {
         results.entry("shovel").or_default().push(shovel(broker, &channel, &queue, &other, setting.messages).await);
         purge(&channel, &other).await;
     }
-    println!("\n{queue_type} queue");
-    println!("  {:<34} {:>10} {:>16} {:>16}", "", "messages/s", "client CPU µs", "broker CPU µs");
     let names = [
         ("bridge", "bridge (MSMQ -> disk -> AMQP)"),
         ("publisher", "bare lapin publisher, bursts of 64"),
         ("shovel", "shovel on-confirm, queue to queue"),
     ];
-    let mut rates = BTreeMap::new();
-    for (key, title) in names {
-        let figures = median(&results[key]);
-        rates.insert(key, figures.rate);
-        println!("  {title:<34} {:>10.0} {:>16.1} {:>16.1}", figures.rate, figures.client_cpu, figures.broker_cpu);
-    }
+    let rates = print(&format!("{queue_type} queue"), &names, &results);
     println!(
         "  bridge / publisher {:.2}, bridge / shovel {:.2}",
         rates["bridge"] / rates["publisher"],
         rates["bridge"] / rates["shovel"]
     );
+}
+
+/// A table of the medians; gives back the rates.
+fn print<'a>(title: &str, names: &[(&'a str, &str)], results: &BTreeMap<&str, Vec<Figures>>) -> BTreeMap<&'a str, f64> {
+    println!("\n{title}");
+    println!("  {:<34} {:>10} {:>16} {:>16}", "", "messages/s", "client CPU µs", "broker CPU µs");
+    let mut rates = BTreeMap::new();
+    for (key, title) in names {
+        let figures = median(&results[key]);
+        rates.insert(*key, figures.rate);
+        println!("  {title:<34} {:>10.0} {:>16.1} {:>16.1}", figures.rate, figures.client_cpu, figures.broker_cpu);
+    }
+    rates
 }
 
 fn median(rounds: &[Figures]) -> Figures {
@@ -208,30 +226,32 @@ async fn publisher(broker: &PrivateBroker, control: &Channel, queue: &str, messa
         .with_delivery_mode(2)
         .with_content_type("application/octet-stream".into())
         .with_headers(headers);
-    let mandatory = BasicPublishOptions { mandatory: true, ..Default::default() };
-    let figures = measure(broker, messages, own_cpu, async {
-        let mut confirms = FuturesOrdered::new();
-        let mut published = 0;
-        while published < messages || !confirms.is_empty() {
-            if published < messages && confirms.len() + BURST <= WINDOW {
-                let burst = BURST.min(messages - published);
-                let mut publishes: FuturesOrdered<_> = (0..burst)
-                    .map(|_| {
-                        channel.basic_publish("".into(), queue.into(), mandatory, &[b'x'; BODY], properties.clone())
-                    })
-                    .collect();
-                while let Some(confirm) = publishes.next().await {
-                    confirms.push_back(confirm.unwrap());
-                }
-                published += burst;
-            } else if let Some(confirmation) = confirms.next().await {
-                assert!(matches!(confirmation.unwrap(), Confirmation::Ack(None)));
-            }
-        }
-    })
-    .await;
+    let figures = measure(broker, messages, own_cpu, publish(&channel, queue, messages, |_| properties.clone())).await;
     assert_eq!(depth(control, queue).await as usize, messages);
     figures
+}
+
+/// Publishes in bursts, with at most so many unconfirmed.
+async fn publish(channel: &Channel, queue: &str, messages: usize, properties: impl Fn(usize) -> BasicProperties) {
+    let mandatory = BasicPublishOptions { mandatory: true, ..Default::default() };
+    let mut confirms = FuturesOrdered::new();
+    let mut published = 0;
+    while published < messages || !confirms.is_empty() {
+        if published < messages && confirms.len() + BURST <= WINDOW {
+            let burst = BURST.min(messages - published);
+            let mut publishes: FuturesOrdered<_> = (published..published + burst)
+                .map(|number| {
+                    channel.basic_publish("".into(), queue.into(), mandatory, &[b'x'; BODY], properties(number))
+                })
+                .collect();
+            while let Some(confirm) = publishes.next().await {
+                confirms.push_back(confirm.unwrap());
+            }
+            published += burst;
+        } else if let Some(confirmation) = confirms.next().await {
+            assert!(matches!(confirmation.unwrap(), Confirmation::Ack(None)));
+        }
+    }
 }
 
 async fn shovel(broker: &PrivateBroker, control: &Channel, from: &str, to: &str, messages: usize) -> Figures {
@@ -276,14 +296,18 @@ struct Bridge {
 
 impl Bridge {
     fn start(directory: &Path, uri: &str, queue: &str) -> Self {
+        let route = format!(
+            "[from]\nqueue = 'private$\\bench'\n[to]\nconnector = \"rabbit\"\nexchange = \"\"\nrouting_key = \"{queue}\"\nmax_in_flight = {WINDOW}\n"
+        );
+        Self::with_route(directory, uri, &route, "")
+    }
+
+    fn with_route(directory: &Path, uri: &str, route: &str, process: &str) -> Self {
         let routes = directory.join("routes");
         std::fs::create_dir(&routes).unwrap();
         let config = format!(
-            "[queue_manager]\nname = \"bench\"\nstate_dir = \"state\"\nlisten = [\"127.0.0.1:0\"]\nping = []\n\
+            "[queue_manager]\nname = \"bench\"\nstate_dir = \"state\"\nlisten = [\"127.0.0.1:0\"]\nping = []\n{process}\
              [connectors.rabbit]\ntype = \"amqp091\"\nuris = [\"{uri}\"]\n[admin]\nsocket = \"admin.sock\"\n[log]\nformat = \"json\"\n"
-        );
-        let route = format!(
-            "[from]\nqueue = 'private$\\bench'\n[to]\nconnector = \"rabbit\"\nexchange = \"\"\nrouting_key = \"{queue}\"\nmax_in_flight = {WINDOW}\n"
         );
         let path = directory.join("mqbridge.toml");
         std::fs::write(&path, config).unwrap();
