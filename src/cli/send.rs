@@ -75,7 +75,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "FILE")]
     pub extension_file: Option<PathBuf>,
 
-    /// Signs with this private key (PKCS#8 PEM) and its certificate (DER or PEM), SHA-256
+    /// Signs with this private key (PKCS#8 PEM) and its certificate (DER or PEM), SHA-256, without a sender id
     #[arg(long, value_name = "KEY,CERT", value_parser = SignWith::from_str)]
     pub sign: Option<SignWith>,
 

@@ -4,7 +4,7 @@
 //! key, what is wrong, and the nearest valid name. What a file says and what the bridge runs are different types:
 //! nothing of [`Config`] has to be checked again, and nothing of it holds a default that was meant as "not given".
 //!
-//! Only names of MSMQ are known here besides; no socket is opened, no name resolved, no named file looked into but
+//! Only names of MSMQ and of ciphers are known here besides; no socket is opened, no name resolved, no named file looked into but
 //! by [`NamedFile::inspect`].
 
 mod connector;

@@ -42,7 +42,7 @@ pub struct Address {
 /// The route's security mode is a type, not a flag.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Body {
-    /// What the application wrote.
+    /// What the application wrote, or a form of it that is complete in itself, such as a JWE.
     Clear(Bytes),
     /// Ciphertext, with what its receiver needs to open it. Nobody between has looked inside.
     Sealed {
