@@ -133,13 +133,18 @@ async fn a_receiver_without_a_key_is_named_as_the_reason() {
     for (keys, security, reason) in [
         ("", "reseal_for = \"win-a\"", "machine win-a has no key for aes256 in the directory"),
         ("", "reseal_for = \"win-a\"\nreseal_as = \"jwe\"", "machine win-a has no key for a JWE in the directory"),
+        (
+            "key_files = { base = \"short.pem\" }",
+            "reseal_for = \"win-a\"\nreseal_as = \"jwe\"",
+            "the receiver's key is too short for RSA-OAEP-256",
+        ),
         (ALL_KEYS, "reseal_for = \"warehouse\"", "the directory has no machine warehouse"),
     ] {
         let site = Site::start(&route(security), keys).await;
-        site.send(&[signed_and_sealed(1)]).await;
+        site.send(&[signed_and_sealed(1), to_the_bridge(SECRET, 2)]).await;
         site.wait_for_failure(reason).await;
         let orders = Address { exchange: "orders".to_owned(), routing_key: "x".to_owned() };
         assert_eq!(site.system.take(&orders), []);
-        assert_eq!(site.bridge.view().report().routes[0].queue_messages, 1, "{reason}");
+        assert_eq!(site.bridge.view().report().routes[0].queue_messages, 2, "{reason}");
     }
 }

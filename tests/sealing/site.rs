@@ -48,6 +48,7 @@ impl Site {
         std::fs::create_dir(home.path().join("routes")).unwrap();
         std::fs::write(home.path().join("routes/route.toml"), route).unwrap();
         std::fs::write(home.path().join("win-a.pem"), key("qm-other-1024").public().to_pem().unwrap()).unwrap();
+        std::fs::write(home.path().join("short.pem"), key("qm-local-512").public().to_pem().unwrap()).unwrap();
         let machine = Machine::new("win-a");
         let mut known = String::new();
         let (guid, address) = (machine.guid, machine.address);
