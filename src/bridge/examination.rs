@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::opener::Repute;
 use super::routes::{Handling, RouteEntry};
 use super::{Marks, Rejection};
 use crate::config::{Authenticate, Privacy};
@@ -61,14 +62,19 @@ impl Examiner {
     }
 
     /// Examines a message for the queue of `route`, and says what is proven of it.
-    pub(super) async fn examine(&self, message: &UserMessage, route: &RouteEntry) -> Result<Marks, NotAdmitted> {
+    pub(super) async fn examine(
+        &self,
+        message: &UserMessage,
+        route: &RouteEntry,
+        repute: Repute,
+    ) -> Result<Marks, NotAdmitted> {
         let from = &route.config.from;
         if from.privacy == Privacy::Required && !message.is_encrypted() {
             return Err(Rejection::NotEncrypted.into());
         }
         let body = match &route.handling {
             Handling::NonTransparent { opener, ciphers } => {
-                Some(opener.open(message, ciphers).await.map_err(Rejection::Unopened)?)
+                Some(opener.open(message, ciphers, repute).await.map_err(Rejection::Unopened)?)
             }
             // A body that may not be opened can't be verified: its signature is passed on as evidence.
             Handling::Transparent => ClearBody::of(message),

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::acknowledge::AcknowledgerCell;
 use super::backoff::Backoff;
 use super::in_flight::{Delivered, InFlight, Ticket};
+use super::opener::Repute;
 use super::removals::Removals;
 use super::translate::{Found, Untranslatable, to_amqp};
 use super::{Handling, Marks, RouteEntry, RouteState, StateBoard};
@@ -204,7 +205,7 @@ impl Forwarder {
     /// What the route may see of a body.
     async fn open(&self, message: &UserMessage) -> Result<Opened, Unopened> {
         let Handling::NonTransparent { opener, ciphers } = &self.route.handling else { return Ok(Opened::Sealed) };
-        let mut body = opener.open(message, ciphers).await?;
+        let mut body = opener.open(message, ciphers, Repute::Good).await?;
         if message.is_encrypted() && message.is_signed() {
             // It was verified when it came. Where two plaintexts are possible, the signature says again which it is.
             let _ = Authenticity::of(message, &mut body, &self.route.signatures);
