@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub struct RouteEntry {
     pub handling: Handling,
     /// What a signature must be worth.
     pub signatures: SignaturePolicy,
-    /// Who may send; `None` for everyone.
-    pub access: Option<AccessList>,
+    /// Who may send, by the route and by the directory: every list must let the sender in. None for everyone.
+    pub access: Vec<AccessList>,
     /// Where replies to its messages go.
     pub replies: Arc<ReplyAddresses>,
     /// What it has done.
@@ -93,6 +93,7 @@ impl RouteTable {
         store: &Store,
         replies: &Arc<ReplyAddresses>,
         opener: &Opener,
+        listed: &BTreeMap<String, AccessList>,
     ) -> Result<Self, RouteTableError> {
         let mut table = Self::default();
         for config in routes {
@@ -109,6 +110,7 @@ impl RouteTable {
                     second: config.name,
                 });
             }
+            let listed = listed.get(&path).cloned();
             table.by_path.insert(path, index);
             table.by_private_id.insert(private_id, index);
             table.by_guid.insert(guid, index);
@@ -120,7 +122,7 @@ impl RouteTable {
                     }
                 },
                 signatures: signatures(&config.from),
-                access: access(&config.from.senders),
+                access: access(&config.from.senders).into_iter().chain(listed).collect(),
                 config,
                 queue,
                 private_id,
@@ -157,6 +159,11 @@ impl RouteTable {
     /// The queue whose name comes nearest, when one comes near.
     pub fn nearest(&self, path: &QueuePath) -> Option<String> {
         let wanted = path.to_string().to_lowercase();
+        // The most likely mistake of all.
+        let private = format!("private$\\{wanted}");
+        if self.by_path.contains_key(&private) {
+            return Some(private);
+        }
         let close = |name: &String| strsim::damerau_levenshtein(&wanted, name);
         let name = self.by_path.keys().min_by_key(|name| close(name))?;
         (close(name) <= 1 + wanted.len() / 6).then(|| name.clone())
