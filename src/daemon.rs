@@ -103,7 +103,7 @@ async fn serve(
         Identity::open_or_create(&manager.state_dir, key_file, &mut rand::rng(), jiff::Timestamp::now())?;
     tracing::info!(
         event = "starting", version = VERSION, queue_manager = %manager.name, guid = %identity.guid,
-        state_dir = %manager.state_dir.display(), new_identity = made.identity, routes = config.routes.len(),
+        state_dir = %manager.state_dir.display(), new_identity = made.identity, routes = config.routes.len() + config.return_routes.len(),
         "mqbridge starts"
     );
     if made.key && !made.identity {

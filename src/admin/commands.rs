@@ -160,11 +160,13 @@ pub async fn run_check(args: &CheckArgs, make_connector: MakeConnector, surround
 /// name of a queue.
 fn places(config: &Config, connector: &str) -> Vec<Place> {
     let targets = config.routes.iter().map(|route| &route.to).filter(|to| to.connector == connector);
+    let sources = config.return_routes.iter().map(|route| &route.from).filter(|from| from.connector == connector);
     let places: BTreeSet<_> = targets
         .filter_map(|to| match to.exchange.as_str() {
             "" => to.routing_key.fixed().map(Place::Queue),
             exchange => Some(Place::Exchange(exchange.to_owned())),
         })
+        .chain(sources.map(|from| Place::Queue(from.queue.clone())))
         .collect();
     places.into_iter().collect()
 }

@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use crate::bridge::Credentials;
 use crate::mqqb::session::{SendToken, SessionSettings};
 use crate::mqqb::wire::{
-    DeliveryMode, DirectField, FormatName, Guid, Malformed, MessageId, MessageProperties, Protocol, QueueField,
-    UserMessage, WideText,
+    AckRequest, DeliveryMode, DirectField, FormatName, Guid, Malformed, MessageId, MessageProperties, Protocol,
+    QueueField, UserMessage, WideText,
 };
 use crate::net::{Clock, DialError, Dialed, dial};
 use crate::security::{
@@ -201,6 +201,9 @@ fn build(request: &SendRequest, remote: Guid, clock: Clock) -> Result<UserMessag
     message.user.response = queue_field(request.response_queue.as_ref())?;
     message.user.admin = queue_field(request.admin_queue.as_ref())?;
     let properties = &mut message.properties;
+    if request.admin_queue.is_some() {
+        properties.ack_request = AckRequest::EVERYTHING;
+    }
     if let Some(label) = &request.label {
         let label = WideText::from_text(label);
         if label.units() > MessageProperties::MAX_LABEL_UNITS {

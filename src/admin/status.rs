@@ -71,7 +71,8 @@ fn write(report: &StatusReport, out: &mut String) -> std::fmt::Result {
     write_outgoing(report, out)?;
     writeln!(out, "\nqueues")?;
     for queue in &report.queues {
-        writeln!(out, "  {:<40} {:>10} messages {:>14} bytes", queue.name, queue.messages, queue.bytes)?;
+        let forsaken = if queue.kind == "no-route" { "  no route has this queue" } else { "" };
+        writeln!(out, "  {:<40} {:>10} messages {:>14} bytes{forsaken}", queue.name, queue.messages, queue.bytes)?;
     }
     writeln!(out, "\nsessions")?;
     for session in &report.sessions {

@@ -20,14 +20,14 @@ use super::{
     Sealer, StateBoard,
 };
 use crate::config::{Config, Destination, Protection, QueueManagerConfig, ReturnRoute};
-use crate::directory::Directory;
+use crate::directory::{self, Directory, PathName, Unavailable};
 use crate::mqqb::session::SessionSettings;
 use crate::mqqb::wire::{DirectName, FormatName, Guid, MAX_PACKET_SIZE, Ping, Protocol, QueuePath};
 use crate::net::{
     Clock, Lanes, LanesParts, LinkSettings, ListenError, Listener, PingResponder, Places, Reception, RetrySchedule,
     Sessions, Stop, StopSwitch,
 };
-use crate::security::{CacheLimits, KeyCache, Keyring, SendKeyCache};
+use crate::security::{Access, AccessEntry, AccessList, CacheLimits, KeyCache, Keyring, SendKeyCache, Trustee};
 use crate::store::{QueueId, Store, StoreError};
 use crate::telemetry::Counters;
 
@@ -88,6 +88,9 @@ pub enum StartError {
     /// A route signs, and there is nothing to sign with.
     #[error("route {0}: there is no certificate to sign with")]
     NoCertificate(String),
+    /// Who may send to our queues is not known.
+    #[error(transparent)]
+    Directory(#[from] Unavailable),
     /// A route's connector is not there.
     #[error("route {route}: there is no connector {connector}")]
     NoConnector {
@@ -155,13 +158,15 @@ impl Bridge {
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let Parts { config, guid, store, connectors, places, keyring, credentials, directory, clock, chance } = parts;
         let manager = &config.queue_manager;
+        let listed = listed_access(&config, directory.as_deref()).await?;
         let opener = opener(&config, keyring, clock);
         let examiner = Examiner::new(directory.clone());
         let locator = Locator::new(directory);
         let sealer = sealer(&config, guid, credentials, &locator, clock)?;
         let replies = Arc::new(reply_addresses(&config.return_routes, &locator).await);
         let own_queues = Arc::new(OwnQueues::new(&manager.name, &config.routes));
-        let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store, &replies, &opener, &sealer)?;
+        let bodies = (&opener, &sealer);
+        let routes = RouteTable::build(config.routes, guid, manager.clock_skew, &store, &replies, bodies, &listed)?;
         let ordinals = Ordinals::new(guid, store.clone()).await?;
         let dead_letters = store.queue(DEAD_LETTERS)?;
         let ports = Ports::open(manager).await?;
@@ -214,6 +219,7 @@ impl Bridge {
             connectors: &ground.connectors,
             clock,
         }));
+        warn_of_forsaken(&ground.store, &routes);
         let (drain, patience) = (&switches.drain.1, manager.shutdown_timeout);
         let forwarders = forwarders(&ground, &routes, &acknowledger, drain, patience)?;
         let mut intakes = JoinSet::new();
@@ -420,6 +426,47 @@ fn forwarders(
         forwarders.spawn(forwarder.run(drain.clone(), patience));
     }
     Ok(forwarders)
+}
+
+/// Messages in a queue whose route is gone wait for it to come back: nobody would notice.
+fn warn_of_forsaken(store: &Store, routes: &RouteTable) {
+    for (name, queue) in store.queues() {
+        let is_ours = name.starts_with("outgoing:") || name.starts_with("system$;");
+        let messages = store.depth(queue).messages;
+        if messages > 0 && !is_ours && routes.entries().iter().all(|route| route.queue != queue) {
+            tracing::warn!(
+                event = "queue_without_route", queue = %name, count = messages,
+                "a queue holds messages and no route has it; they stay until a route with this queue is back"
+            );
+        }
+    }
+}
+
+/// What the directory says of who may send to our queues, by their paths in lower case.
+async fn listed_access(
+    config: &Config,
+    directory: Option<&dyn Directory>,
+) -> Result<BTreeMap<String, AccessList>, Unavailable> {
+    let mut listed = BTreeMap::new();
+    let Some(directory) = directory else { return Ok(listed) };
+    for route in &config.routes {
+        let queue = route.from.queue.clone();
+        let identity = queue.to_string().to_lowercase();
+        let path = PathName { machine: config.queue_manager.name.clone(), queue };
+        let Some(access) = directory.queue_by_path(&path).await?.and_then(|entry| entry.access.clone()) else {
+            continue;
+        };
+        let entries = access.into_iter().map(|trustee| AccessEntry {
+            access: Access::Allow,
+            trustee: match trustee {
+                directory::Trustee::Everyone => Trustee::Everyone,
+                directory::Trustee::Sid(sid) => Trustee::Sid(sid),
+                directory::Trustee::Group(name) => Trustee::Group(name),
+            },
+        });
+        listed.insert(identity, AccessList::new(entries));
+    }
+    Ok(listed)
 }
 
 /// RSA operations at once: one for each processor but one, which has other things to do.

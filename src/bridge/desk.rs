@@ -7,7 +7,7 @@ use super::examination::Examiner;
 use super::window::Window;
 use super::{Admission, Marks, Rejection, RouteEntry};
 use crate::config::OnQuota;
-use crate::mqqb::wire::{DeliveryMode, MessageClass, MessageId, UserKind, UserMessage};
+use crate::mqqb::wire::{DeliveryMode, MessageClass, MessageId, SenderId, UserKind, UserMessage};
 use crate::net::{Arrival, Clock, Intake, Peer, Reception, Verdict};
 use crate::store::{Enqueued, NewMessage, Store, StoreError, Stream};
 use crate::telemetry::{Counters, Kind};
@@ -42,6 +42,8 @@ struct Traces {
     peer: Peer,
     id: MessageId,
     destination: String,
+    /// Who sent it, as it says itself.
+    sender: Option<String>,
 }
 
 impl Reception for Desk {
@@ -158,7 +160,7 @@ impl Desk {
             }
             Err(full @ StoreError::QueueFull { .. }) if route.config.from.on_quota == OnQuota::Refuse => {
                 let rejection = Rejection::QueueFull(full.to_string());
-                let traces = Traces { peer, id, destination: route.config.from.queue.to_string() };
+                let traces = Traces { peer, id, destination: route.config.from.queue.to_string(), sender: None };
                 refuse(&counters, &route.config.name, &traces, &rejection);
                 match refused {
                     Some((desk, message)) => desk.answer(&message, peer, &rejection, verdict),
@@ -236,7 +238,7 @@ fn refuse(counters: &Counters, route: &str, traces: &Traces, rejection: &Rejecti
     counters.rejected(route, terms.reason, terms.class);
     tracing::warn!(
         event = "message_refused", route = (!route.is_empty()).then_some(route), queue = %traces.destination, peer = %traces.peer,
-        source_machine = %traces.id.source, message_id = %traces.id, class = %terms.class, outcome = terms.reason,
+        source_machine = %traces.id.source, message_id = %traces.id, sender_id = traces.sender.as_deref(), class = %terms.class, outcome = terms.reason,
         reason = %rejection,
         "a message was refused"
     );
@@ -245,7 +247,12 @@ fn refuse(counters: &Counters, route: &str, traces: &Traces, rejection: &Rejecti
 impl Traces {
     fn of(message: &UserMessage, peer: Peer) -> Self {
         let destination = message.destination().map(|name| name.to_string()).unwrap_or_default();
-        Self { peer, id: message.id(), destination }
+        let sender = message.security.as_ref().and_then(|security| match security.sender() {
+            Ok(SenderId::Sid(sid)) => Some(sid.to_string()),
+            Ok(SenderId::QueueManager(machine)) => Some(machine.to_string()),
+            Ok(SenderId::None) | Err(_) => None,
+        });
+        Self { peer, id: message.id(), destination, sender }
     }
 
     fn stored(&self, route: &str) {

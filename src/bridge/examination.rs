@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
+use super::opener::Repute;
 use super::routes::{Handling, RouteEntry};
 use super::{Marks, Rejection};
 use crate::config::{Authenticate, Privacy};
-use crate::directory::{Directory, Machine, Unavailable, User};
+use crate::directory::{CertificateDigest, Directory, Machine, Unavailable, User};
 use crate::mqqb::wire::{SecurityHeader, SenderId, UserMessage};
 use crate::security::{Authenticity, ClearBody, DirectoryAnswer, Groups, Owner, WrongOwner};
 
@@ -57,18 +58,23 @@ impl Examiner {
             || message.is_encrypted()
             || from.authenticate == Authenticate::Required
             || from.privacy == Privacy::Required
-            || route.access.is_some()
+            || !route.access.is_empty()
     }
 
     /// Examines a message for the queue of `route`, and says what is proven of it.
-    pub(super) async fn examine(&self, message: &UserMessage, route: &RouteEntry) -> Result<Marks, NotAdmitted> {
+    pub(super) async fn examine(
+        &self,
+        message: &UserMessage,
+        route: &RouteEntry,
+        repute: Repute,
+    ) -> Result<Marks, NotAdmitted> {
         let from = &route.config.from;
         if from.privacy == Privacy::Required && !message.is_encrypted() {
             return Err(Rejection::NotEncrypted.into());
         }
         let body = match &route.handling {
             Handling::NonTransparent { opener, ciphers, .. } => {
-                Some(opener.open(message, ciphers).await.map_err(Rejection::Unopened)?)
+                Some(opener.open(message, ciphers, repute).await.map_err(Rejection::Unopened)?)
             }
             // A body that may not be opened can't be verified: its signature is passed on as evidence.
             Handling::Transparent => ClearBody::of(message),
@@ -80,14 +86,19 @@ impl Examiner {
             None => Authenticity::Unsigned,
         };
         let claimed = message.security.as_ref().map_or(Ok(SenderId::None), SecurityHeader::sender);
-        let sender = match (&claimed, authenticity.proof().is_some() || route.access.is_some()) {
+        let sender = match (&claimed, authenticity.proof().is_some() || !route.access.is_empty()) {
             (Ok(claimed), true) => self.look_up(claimed).await?,
             _ => Sender::Unknown,
         };
         let owner = Owner::of(message, &authenticity, |_| sender.certificates());
         let owner = owner.map_err(|wrong| match wrong {
             WrongOwner::DirectoryUnavailable => NotAdmitted::Later(wrong.to_string()),
-            wrong => Rejection::WrongOwner { wrong, has_directory: self.directory.is_some() }.into(),
+            wrong => {
+                let certificate =
+                    authenticity.proof().map(|proof| CertificateDigest(proof.certificate().digest()).to_string());
+                let certificate = certificate.unwrap_or_default();
+                Rejection::WrongOwner { wrong, certificate, has_directory: self.directory.is_some() }.into()
+            }
         })?;
         if let Some(proof) = authenticity.proof() {
             tracing::debug!(
@@ -99,7 +110,7 @@ impl Examiner {
         if from.authenticate == Authenticate::Required && !owner.is_proven() {
             return Err(Rejection::Unproven { signed: authenticity.proof().is_some() }.into());
         }
-        if let Some(access) = &route.access {
+        for access in &route.access {
             access.permit(&owner, sender.groups()).map_err(Rejection::AccessDenied)?;
         }
         Ok(Marks::of(&authenticity, &owner))

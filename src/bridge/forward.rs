@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::acknowledge::AcknowledgerCell;
 use super::backoff::Backoff;
 use super::in_flight::{Delivered, InFlight, Ticket};
+use super::opener::Repute;
 use super::removals::Removals;
 use super::resealer::NotResealed;
 use super::translate::{Contents, Found, Untranslatable, to_amqp};
@@ -235,7 +236,7 @@ impl Forwarder {
         let Handling::NonTransparent { opener, ciphers, .. } = &self.route.handling else {
             return Ok(Contents::AsItCame);
         };
-        let mut body = opener.open(message, ciphers).await?;
+        let mut body = opener.open(message, ciphers, Repute::Good).await?;
         if message.is_encrypted() && message.is_signed() {
             // It was verified when it came. Where two plaintexts are possible, the signature says again which it is.
             let _ = Authenticity::of(message, &mut body, &self.route.signatures);

@@ -244,8 +244,9 @@ impl RouteIntake {
                 self.counters.rejected(&config.name, "unsendable", MessageClass::NACK_RECEIVE_REJECTED);
                 tracing::warn!(
                     event = "delivery_refused", route = %config.name, queue = %config.from.queue,
-                    message_id = incoming.message_id.as_deref().unwrap_or_default(), reason = %reason,
-                    "a message can't be sent and goes to the dead letters of its queue"
+                    message_id = incoming.message_id.as_deref(), correlation_id = incoming.correlation_id.as_deref(),
+                    exchange = %incoming.address.exchange, routing_key = %incoming.address.routing_key, reason = %reason,
+                    "a message can't be sent: it goes to the dead-letter exchange of its queue, and is dropped by the broker where there is none"
                 );
                 receipt.refuse();
                 Judged::Refused

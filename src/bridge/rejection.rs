@@ -78,8 +78,10 @@ pub enum Rejection {
     #[error("{0}")]
     BadSignature(BadSignature),
     /// The signature is somebody else's.
-    #[error("{wrong}{}", no_directory(*.has_directory))]
+    #[error("{wrong}; the certificate's MD5 is {certificate}{}", no_directory(*.has_directory))]
     WrongOwner {
+        /// The certificate's digest, by which directories list it.
+        certificate: String,
         /// What is wrong.
         wrong: WrongOwner,
         /// Whether there is a directory that could know better.

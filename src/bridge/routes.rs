@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub struct RouteEntry {
     pub handling: Handling,
     /// What a signature must be worth.
     pub signatures: SignaturePolicy,
-    /// Who may send; `None` for everyone.
-    pub access: Option<AccessList>,
+    /// Who may send, by the route and by the directory: every list must let the sender in. None for everyone.
+    pub access: Vec<AccessList>,
     /// Where replies to its messages go.
     pub replies: Arc<ReplyAddresses>,
     /// What it has done.
@@ -94,8 +94,8 @@ impl RouteTable {
         clock_skew: Duration,
         store: &Store,
         replies: &Arc<ReplyAddresses>,
-        opener: &Opener,
-        sealer: &Sealer,
+        (opener, sealer): (&Opener, &Sealer),
+        listed: &BTreeMap<String, AccessList>,
     ) -> Result<Self, RouteTableError> {
         let mut table = Self::default();
         for config in routes {
@@ -112,6 +112,7 @@ impl RouteTable {
                     second: config.name,
                 });
             }
+            let listed = listed.get(&path).cloned();
             table.by_path.insert(path, index);
             table.by_private_id.insert(private_id, index);
             table.by_guid.insert(guid, index);
@@ -125,7 +126,7 @@ impl RouteTable {
                     },
                 },
                 signatures: signatures(&config.from),
-                access: access(&config.from.senders),
+                access: access(&config.from.senders).into_iter().chain(listed).collect(),
                 config,
                 queue,
                 private_id,
@@ -162,6 +163,11 @@ impl RouteTable {
     /// The queue whose name comes nearest, when one comes near.
     pub fn nearest(&self, path: &QueuePath) -> Option<String> {
         let wanted = path.to_string().to_lowercase();
+        // The most likely mistake of all.
+        let private = format!("private$\\{wanted}");
+        if self.by_path.contains_key(&private) {
+            return Some(private);
+        }
         let close = |name: &String| strsim::damerau_levenshtein(&wanted, name);
         let name = self.by_path.keys().min_by_key(|name| close(name))?;
         (close(name) <= 1 + wanted.len() / 6).then(|| name.clone())

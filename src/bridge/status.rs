@@ -76,7 +76,7 @@ pub struct RouteStatus {
 pub struct QueueStatus {
     /// Its name, as in MSMQ.
     pub name: String,
-    /// `route`, `outgoing`, `dead-letter` or `other`.
+    /// `route`, `outgoing`, `dead-letter`, or `no-route` when nothing takes its messages.
     pub kind: String,
     /// Messages in it.
     pub messages: u64,

@@ -242,7 +242,7 @@ impl View {
             DEAD_LETTERS => "dead-letter",
             _ if routed => "route",
             outgoing if outgoing.starts_with("outgoing:") => "outgoing",
-            _ => "other",
+            _ => "no-route",
         };
         QueueStatus {
             kind: kind.to_owned(),

@@ -3,9 +3,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
-use super::Marks;
 use super::desk::{Desk, Judged};
 use super::examination::{Examiner, NotAdmitted};
+use super::opener::Repute;
+use super::{Marks, Rejection};
 use crate::net::{Arrival, Intake, Verdict};
 use crate::store::Stream;
 
@@ -55,18 +56,31 @@ impl Intake for Window {
     }
 }
 
+/// However many could not be opened, so many good ones make up for them.
+const MOST_UNOPENED: u32 = 64;
+
 async fn examine_all(
     desk: Desk,
     stream: Stream,
     waiting: Arc<AtomicUsize>,
     mut messages: mpsc::UnboundedReceiver<Judged>,
 ) {
+    // Bodies that could not be opened, less those that could: it takes as many good ones to be trusted again.
+    let mut unopened = 0_u32;
     while let Some(judged) = messages.recv().await {
-        let outcome = if Examiner::is_needed(&judged.arrival.message, &judged.route) {
-            desk.examiner.examine(&judged.arrival.message, &judged.route).await
+        let message = &judged.arrival.message;
+        let repute = if unopened == 0 { Repute::Good } else { Repute::Suspect };
+        let is_sealed = message.is_encrypted();
+        let outcome = if Examiner::is_needed(message, &judged.route) {
+            desk.examiner.examine(message, &judged.route, repute).await
         } else {
             Ok(Marks::default())
         };
+        match &outcome {
+            Err(NotAdmitted::Refused(Rejection::Unopened(_))) => unopened = (unopened + 1).min(MOST_UNOPENED),
+            Ok(_) if is_sealed => unopened = unopened.saturating_sub(1),
+            _ => {}
+        }
         match outcome {
             Ok(marks) => desk.store(judged, marks, &stream),
             Err(NotAdmitted::Refused(rejection)) => desk.turn_away(judged, &rejection),

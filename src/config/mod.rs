@@ -43,6 +43,7 @@ pub use routing_key::{BadRoutingKey, Placeholder, RoutingKeyTemplate};
 pub use summary::Summary;
 pub use values::{NotAQuantity, parse_size, parse_time};
 
+use crate::mqqb::wire::Sid;
 use connector::Connectors;
 use problem::Quoted;
 use process::Process;
@@ -112,6 +113,9 @@ pub fn load(path: &Path, environment: impl Fn(&str) -> Option<String>) -> Result
     };
     let main = read_main(path, &text, &context);
     let (routes, return_routes) = read_routes(path, main.as_ref(), &context, &mut source_files);
+    if main.as_ref().is_some_and(|main| main.process.directory.is_none()) {
+        warn_without_directory(&routes, path, &context);
+    }
     let problems = Problems::sorted(context.problems.take(), &source_files);
     match main {
         Some(Main { process, connectors }) if problems.is_fine() => Ok(Config {
@@ -222,6 +226,34 @@ fn read_route(path: &Path, surroundings: Surroundings<'_>, context: &Context<'_>
     let draft = route::read(&document, &document.root(table.get_ref()), surroundings);
     warn_of_modes(path, None, context);
     Some(draft)
+}
+
+/// What asks who somebody is, and nobody can say.
+fn warn_without_directory(routes: &[Route], path: &Path, context: &Context<'_>) {
+    for route in routes {
+        let from = &route.from;
+        let groups = match &from.senders {
+            Senders::Everyone => Vec::new(),
+            Senders::Listed(listed) => {
+                listed.iter().filter(|name| name.parse::<Sid>().is_err() && !name.contains('\\')).collect()
+            }
+        };
+        if let Some(group) = groups.first() {
+            let text = format!(
+                "route {} lets the group {} send, and there is no [directory] that says who is in it: nobody may",
+                route.name,
+                Quoted(group)
+            );
+            context.report(Severity::Warning, path, None, None, text);
+        }
+        if from.authenticate == Authenticate::Required {
+            let text = format!(
+                "route {} takes proven senders only, and there is no [directory] with their certificates: it takes nothing",
+                route.name
+            );
+            context.report(Severity::Warning, path, None, None, text);
+        }
+    }
 }
 
 /// Warns when others may read a password or change what the bridge does.

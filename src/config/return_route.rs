@@ -160,8 +160,12 @@ fn read_protection(security: &Section<'_>, mode: SecurityMode, surroundings: Sur
 
 fn read_from_amqp(from: &Section<'_>, connectors: Option<&Connectors>) -> Option<AmqpSource> {
     let connector = from.text("connector");
-    if let Some(connector) = &connector {
-        check_connector(from, connector, connectors);
+    match &connector {
+        Some(connector) => check_connector(from, connector, connectors),
+        None if !from.has("connector") => {
+            from.missing("connector", "write the name of a section [connectors.NAME] to take messages from");
+        }
+        None => {}
     }
     let queue = from.text("queue");
     match &queue {

@@ -280,7 +280,8 @@ pub(super) fn read(document: &Document<'_>, root: &Section<'_>, surroundings: Su
         private_id: None,
         guid: None,
     };
-    if from.has("connector") {
+    // Whoever forgets where messages come from has said where they go.
+    if from.has("connector") || (to.has("queue") && !to.has("connector")) {
         let route = return_route::read(name, root, &security, mode, surroundings, required);
         draft.route = route.map(|route| AnyRoute::ToMsmq(Box::new(route)));
         unsupported::check(root, unsupported::File::RouteToMsmq);
@@ -403,6 +404,10 @@ fn read_senders(from: &Section<'_>, senders: Vec<At<String>>) -> Senders {
     }
     if senders.iter().any(|sender| sender.value.eq_ignore_ascii_case("everyone")) {
         return Senders::Everyone;
+    }
+    for sender in senders.iter().filter(|sender| sender.value.contains('\\')) {
+        let text = format!("{} is a user's name; write the SID, or a group that the user is in", Quoted(&sender.value));
+        from.error("senders", sender.line, text);
     }
     Senders::Listed(senders.into_iter().map(|sender| sender.value).collect())
 }

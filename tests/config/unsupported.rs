@@ -45,9 +45,31 @@ fn what_this_version_can_not_do_is_an_error() {
         "trust = []",
         "min_hash = \"md5\"",
         "ciphers = [\"rc2\", \"rsa512\"]",
-        "senders = [\"orders-senders\"]",
+        "senders = [\"S-1-5-21-1-2-3-1104\"]",
     ] {
         assert_eq!(wrong_in_route(&route_from(harmless)), NOTHING, "{harmless}");
+    }
+}
+
+#[test]
+fn who_nobody_can_look_up_is_a_warning_and_a_user_s_name_an_error() {
+    for (keys, expected) in [
+        (
+            "senders = [\"clerks\"]",
+            "mqbridge.toml: warning: route orders lets the group \"clerks\" send, and there is no [directory] that says who is in \
+             it: nobody may",
+        ),
+        (
+            "authenticate = \"required\"",
+            "mqbridge.toml: warning: route orders takes proven senders only, and there is no [directory] with their \
+             certificates: it takes nothing",
+        ),
+        (
+            "senders = ['CORP\\anna']",
+            "routes/orders.toml:3: from.senders: \"CORP\\anna\" is a user's name; write the SID, or a group that the user is in",
+        ),
+    ] {
+        assert_eq!(wrong_in_route(&route_from(keys)), [expected], "{keys}");
     }
 }
 

@@ -256,3 +256,33 @@ fn a_full_queue_closes_sessions_or_refuses_as_the_route_says() {
     });
     assert_eq!(bridge.wait_for(|line| line["event"] == "message_held")["route"], "hold");
 }
+
+/// A route is taken away while its queue holds messages: that is said, and they are forwarded when it is back.
+#[test]
+fn messages_whose_route_is_gone_are_not_forgotten() {
+    let uri = SharedBroker::uri().unwrap();
+    let exchange = unique("forsaken");
+    let site = Site::new(&uri, "", &[("orders", &route("orders", &exchange, "orders", "", ""))]);
+    let bridge = site.start();
+    deliver(bridge.address, &[message("orders", 1)]);
+    bridge.wait_for(|line| line["event"] == "route_failing");
+    assert!(bridge.stop().success());
+    let (there, away) = (site.path().join("routes/orders.toml"), site.path().join("orders.away"));
+    std::fs::rename(&there, &away).unwrap();
+    let bridge = site.start();
+    let line = bridge.wait_for(|line| line["event"] == "queue_without_route");
+    assert_eq!((line["queue"].as_str(), line["count"].as_u64()), (Some("private$\\orders"), Some(1)));
+    let queues = status(&site)["queues"].as_array().unwrap().clone();
+    assert!(
+        queues.iter().any(|queue| queue["name"] == "private$\\orders" && queue["kind"] == "no-route"),
+        "{queues:?}"
+    );
+    assert!(bridge.stop().success());
+    std::fs::rename(&away, &there).unwrap();
+    runtime().block_on(async {
+        let application = Application::declare(&uri, &exchange).await;
+        let bridge = site.start();
+        assert_eq!(application.receive(1).await[0].body(), b"body 1");
+        assert!(bridge.stop().success());
+    });
+}

@@ -92,7 +92,7 @@ fn no_line_of_the_log_holds_anything_of_a_body() {
             log.iter().any(|line| line["outcome"] == "unproven")
                 && log.iter().any(|line| line["outcome"] == "unopened")
         );
-        let hex: String = CANARY.bytes().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let hex = CANARY.bytes().take(8).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         let numbers = CANARY.bytes().take(8).map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
         for line in &log {
             let text = line.to_string();

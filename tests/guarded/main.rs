@@ -205,6 +205,9 @@ async fn a_queue_says_what_it_takes() {
         ("senders = [\"S-1-5-21-1552933431-374529340-4150820168-1104\"]", plain(), None),
         ("senders = [\"S-1-5-21-1552933431-374529340-4150820168-1105\"]", plain(), Some(access)),
         ("senders = [\"S-1-5-21-1-2-3-513\"]", plain(), None),
+        ("[[queue]]access = [\"order-clerks\"]", genuine(), None),
+        ("[[queue]]access = [\"S-1-5-21-1-2-3-1999\"]", genuine(), Some(access)),
+        ("senders = [\"order-clerks\"]\n[[queue]]access = []", genuine(), Some(access)),
         // A sender id that no signature proves is a claim.
         ("senders = [\"order-clerks\"]\nauthenticate = \"required\"", plain(), Some(signature)),
     ];

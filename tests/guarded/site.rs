@@ -43,6 +43,12 @@ impl Site {
         );
         std::fs::write(home.path().join("mqbridge.toml"), main).unwrap();
         std::fs::create_dir(home.path().join("routes")).unwrap();
+        // Keys behind "[[queue]]" are of the directory's entry for the queue.
+        let (from, queue) = from.split_once("[[queue]]").unwrap_or((from, ""));
+        let queue = match queue {
+            "" => String::new(),
+            keys => format!("[[queue]]\npath = 'bridge01\\private$\\orders'\n{keys}\n"),
+        };
         let (before, from) = from.split_once("[from]").unwrap_or(("", from));
         let route = format!(
             "{before}\n[from]\nqueue = 'private$\\orders'\nprivate_id = 10\nignore_expiry = true\n{from}\n\
@@ -53,7 +59,7 @@ impl Site {
         machine.switch_on().await;
         let keys = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vectors/keys");
         let people = format!(
-            "[[user]]\nsid = \"{}\"\nname = 'CORP\\a'\ngroups = [\"order-clerks\", \"S-1-5-21-1-2-3-513\"]\n\
+            "{queue}[[user]]\nsid = \"{}\"\nname = 'CORP\\a'\ngroups = [\"order-clerks\", \"S-1-5-21-1-2-3-513\"]\n\
              certificates = ['{}']\n[[machine]]\nguid = \"{}\"\nname = \"win-a\"\naddresses = [\"{}\"]\n",
             super::SID_A,
             keys.join("user-a-1024-internal.der").display(),

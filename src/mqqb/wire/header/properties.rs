@@ -51,6 +51,10 @@ impl AckRequest {
     /// NR: say when it will not be read.
     pub const NEGATIVE_READ: u8 = 1 << 3;
 
+    /// Whatever there is to say.
+    pub const EVERYTHING: Self =
+        Self(Self::POSITIVE_ARRIVAL | Self::POSITIVE_READ | Self::NEGATIVE_ARRIVAL | Self::NEGATIVE_READ);
+
     /// Whether every bit of `mask` is set.
     pub const fn asks(self, mask: u8) -> bool {
         self.0 & mask == mask
