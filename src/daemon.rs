@@ -87,7 +87,10 @@ pub fn run(config: Config, log: &LogHandle, make_connector: MakeConnector) -> Re
         .thread_name("mqbridge")
         .build()
         .map_err(|source| DaemonError::System { what: "the runtime can't be started", source })?;
-    runtime.block_on(serve(config, places, log, make_connector))
+    let result = runtime.block_on(serve(config, places, log, make_connector));
+    // A name that a name server is still being asked for must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    result
 }
 
 async fn serve(

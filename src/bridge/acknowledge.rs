@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::BytesMut;
 
-use super::outgoing::WeakOutgoing;
+use super::outgoing::{Purpose, WeakOutgoing};
 use super::{Admission, Ordinals};
 use crate::mqqb::wire::{AckRequest, DeliveryMode, FormatName, Guid, MessageClass, QueueField, UserMessage};
 use crate::net::Clock;
@@ -24,8 +24,9 @@ pub struct Acknowledger {
     pub(super) insecure_nacks: bool,
 }
 
-/// Where an acknowledgment waits may be filled beyond any quota: it is small and owed.
-const NO_QUOTA: u64 = u64::MAX;
+/// Bytes of acknowledgments that wait for one administration queue: whoever asks for them also says where they go, and may
+/// name a machine that is never there.
+const QUOTA: u64 = 16 << 20;
 
 impl Acknowledger {
     /// The acknowledgment of this class for `message`, when its sender asked for it and named a queue that can be sent
@@ -56,10 +57,10 @@ impl Acknowledger {
         let queue = match self.admission.find(&to, called) {
             Ok(route) => route.queue,
             Err(_) if self.admission.is_acks(&to, called) => return None,
-            Err(_) => match self.outgoing.queue(&to) {
+            Err(_) => match self.outgoing.queue(&to, Purpose::Acknowledgments) {
                 Ok(queue) => queue,
                 Err(reason) => {
-                    not_sent(reason);
+                    not_sent(reason.to_string());
                     return None;
                 }
             },
@@ -72,7 +73,7 @@ impl Acknowledger {
             duplicate_key: None,
             foreign: None,
             marks: 0,
-            queue_quota: NO_QUOTA,
+            queue_quota: QUOTA,
             stream: None,
             companions: Vec::new(),
         })

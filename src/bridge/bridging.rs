@@ -385,6 +385,8 @@ fn lanes(
             longest: manager.retry_interval_max,
             connect: manager.connect_timeout,
         },
+        // Whoever asks for acknowledgments says which machines are called: that must not take the places of senders.
+        most: (sessions.places().open / 8).max(32),
         ping_port: manager.ping_first.then_some(Ping::PORT),
         stop: hanging_up.clone(),
     })

@@ -141,7 +141,12 @@ impl Desk {
         let traces = tracing::enabled!(tracing::Level::DEBUG).then(|| Traces::of(&message, peer));
         let counters = Arc::clone(&self.counters);
         let id = message.id();
-        let refused = (route.config.from.on_quota == OnQuota::Refuse).then(|| (self.clone(), message));
+        // Made now: what the writer calls back can't make a queue.
+        let refusal = match route.config.from.on_quota {
+            OnQuota::Refuse => self.companions(&message, MessageClass::NACK_Q_EXCEED_QUOTA, peer).pop(),
+            OnQuota::Hold => None,
+        };
+        let store = self.store.clone();
         self.store.submit(new, move |outcome| match outcome {
             Ok(Enqueued::Stored(_)) => {
                 route.counters.received(kind, size);
@@ -162,8 +167,8 @@ impl Desk {
                 let rejection = Rejection::QueueFull(full.to_string());
                 let traces = Traces { peer, id, destination: route.config.from.queue.to_string(), sender: None };
                 refuse(&counters, &route.config.name, &traces, &rejection);
-                match refused {
-                    Some((desk, message)) => desk.answer(&message, peer, &rejection, verdict),
+                match refusal {
+                    Some(answer) => send_answer(&store, answer, verdict),
                     None => verdict.rejected(),
                 }
             }
@@ -201,10 +206,7 @@ impl Desk {
         let Some(answer) = self.companions(message, rejection.terms().class, peer).pop() else {
             return verdict.rejected();
         };
-        self.store.submit(answer, move |outcome| match outcome {
-            Ok(_) => verdict.rejected(),
-            Err(error) => verdict.hold(error.to_string()),
-        });
+        send_answer(&self.store, answer, verdict);
     }
 
     /// Whether this is an acknowledgment for what was sent from here: when no route wants it, it is in the log.
@@ -231,6 +233,21 @@ impl Desk {
             );
         }
     }
+}
+
+/// Nothing is acknowledged before the answer is on disk. One for which there is no room is given up: a refused message must
+/// not be able to close the sessions of others.
+fn send_answer(store: &Store, answer: NewMessage, verdict: Verdict) {
+    store.submit(answer, move |outcome| match outcome {
+        Ok(_) => verdict.rejected(),
+        Err(error @ (StoreError::QueueFull { .. } | StoreError::Full { .. })) => {
+            tracing::warn!(
+                event = "companion_not_stored", reason = %error, "an acknowledgment could not be stored and is lost"
+            );
+            verdict.rejected();
+        }
+        Err(error) => verdict.hold(error.to_string()),
+    });
 }
 
 fn refuse(counters: &Counters, route: &str, traces: &Traces, rejection: &Rejection) {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::awaited::Awaited;
 use super::backoff::Backoff;
-use super::outgoing::Outgoing;
+use super::outgoing::{NoQueue, Outgoing, Purpose};
 use super::sealer::{Sealer, Unsealed};
 use super::translate::{Circumstances, Translated, encode, to_msmq};
 use super::{Ordinals, OwnQueues, RouteState, StateBoard};
@@ -261,7 +261,10 @@ impl RouteIntake {
         let Translated { destination, message } = to_msmq(incoming, config, world).map_err(|why| refused(&why))?;
         let message = self.sealer.seal(message, &destination, config.protection).await?;
         let packet = encode(&message).map_err(|why| refused(&why))?;
-        let queue = self.outgoing.queue(&destination).map_err(|why| refused(&why))?;
+        let queue = self.outgoing.queue(&destination, Purpose::Messages).map_err(|why| match why {
+            NoQueue::Never(reason) => Unsealed::Refused(reason),
+            NoQueue::NotNow(reason) => Unsealed::Later(reason),
+        })?;
         Ok(Prepared { message, packet, destination, queue })
     }
 

@@ -29,7 +29,8 @@ struct State {
 }
 
 /// Numbers taken at once; what is left of them at a stop is never used.
-const BLOCK: u32 = 4096;
+/// Taken anew when half are left: far more than can wait for the store at a time.
+const BLOCK: u32 = 65_536;
 
 impl Ordinals {
     /// Of the queue manager `own`, beginning with a first block.

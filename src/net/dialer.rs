@@ -70,6 +70,9 @@ pub async fn dial(
     Dialed::establish(clock, stream, server, settings).await
 }
 
+/// Names that are looked up at a time.
+static LOOKUPS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(16);
+
 /// The addresses of a machine.
 ///
 /// # Errors
@@ -77,9 +80,18 @@ pub async fn dial(
 pub async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     /// A name server that does not answer must not hold things up for ever.
     const PATIENCE: Duration = Duration::from_secs(10);
-    let looked_up = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((host, port))).await;
+    // The system's resolver blocks a thread for as long as it likes. A few of them may; who waits for one waits no longer
+    // than that.
+    let name = host.to_owned();
+    let lookup = tokio::spawn(async move {
+        let _turn = LOOKUPS.acquire().await;
+        tokio::net::lookup_host((name.as_str(), port)).await.map(Iterator::collect::<Vec<_>>)
+    });
+    let looked_up = tokio::time::timeout(PATIENCE, lookup)
+        .await
+        .map(|ended| ended.unwrap_or_else(|error| Err(io::Error::other(error))));
     let addresses: Vec<_> = match looked_up {
-        Ok(Ok(addresses)) => addresses.collect(),
+        Ok(Ok(addresses)) => addresses,
         Ok(Err(error)) => return Err(format!("cannot resolve {host}: {error}")),
         Err(_) => return Err(format!("cannot resolve {host}: no answer in {PATIENCE:?}")),
     };

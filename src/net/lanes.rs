@@ -16,7 +16,8 @@ use crate::mqqb::Moment;
 use crate::mqqb::wire::Guid;
 
 /// Sessions to other machines: one for each, opened when something is to be sent and shared by everybody who sends
-/// there. A session that the other side has opened is used when it is with the right queue manager.
+/// there. A session that the other side has opened is used when it comes from where that queue manager is known to be, or
+/// when nobody knows where it is.
 ///
 /// After a failure nobody calls the machine again before its time: the schedule is kept here, for all who wait.
 pub struct Lanes {
@@ -39,6 +40,8 @@ pub struct LanesParts {
     pub sessions: Sessions,
     /// How often a machine is called again.
     pub schedule: RetrySchedule,
+    /// Sessions at once.
+    pub most: usize,
     /// The UDP port where a machine is asked by ping whether it would accept a session, before each attempt to
     /// connect; `None` when it is not asked.
     pub ping_port: Option<u16>,
@@ -82,8 +85,6 @@ pub struct Unreachable {
 #[derive(Default)]
 struct Line {
     lane: Option<Lane>,
-    /// The queue manager that answered last.
-    remote: Guid,
     failure: Option<Unreachable>,
 }
 
@@ -109,27 +110,34 @@ impl Lanes {
             return Ok(lane.clone());
         }
         line.lane = None;
-        let queue_manager = if known.is_null() { line.remote } else { known };
-        if !queue_manager.is_null()
-            && let Some(lane) = self.parts.sessions.lane_to(queue_manager)
-        {
-            return Ok(lane);
-        }
         if let Some(failure) = line.failure.as_ref().filter(|failure| self.parts.clock.now() < failure.again_at) {
             return Err(failure.clone());
         }
         let outcome = match locate().await {
-            Ok(located) => self.call(&located).await,
-            Err(reason) => Err(reason),
+            Ok(located) => match self.opened_by(&located) {
+                Some(lane) => return Ok(lane),
+                None => self.call(&located).await,
+            },
+            // Nobody knows where it is: then it is whoever called us and says so.
+            Err(reason) => match (!known.is_null()).then(|| self.parts.sessions.lane_to(known)).flatten() {
+                Some(lane) => return Ok(lane),
+                None => Err(reason),
+            },
         };
         match outcome {
             Ok(lane) => {
-                line.remote = lane.peer().queue_manager;
                 line.lane = Some(lane.clone());
                 Ok(lane)
             }
             Err(reason) => Err(self.fail(&mut line, reason)),
         }
+    }
+
+    /// A session that a machine has opened itself, from where it is known to be: an identifier alone is nobody's proof.
+    fn opened_by(&self, located: &Located) -> Option<Lane> {
+        let lane = self.parts.sessions.lane_to(located.server).filter(|_| !located.server.is_null())?;
+        let ip = lane.peer().address.ip().to_canonical();
+        located.addresses.iter().any(|address| address.ip().to_canonical() == ip).then_some(lane)
     }
 
     /// A session with the machine of `key` has ended with messages on their way: it is not called again at once.
@@ -177,6 +185,13 @@ impl Lanes {
     }
 
     async fn call(&self, located: &Located) -> Result<Lane, String> {
+        {
+            let mut links = self.links();
+            while links.try_join_next().is_some() {}
+            if links.len() >= self.parts.most {
+                return Err(format!("{} sessions to other machines are open, as many as may be", self.parts.most));
+            }
+        }
         let LanesParts { clock, settings, reception, sessions, ping_port, stop, .. } = &self.parts;
         let (stream, address) = self.reach(&located.addresses).await?;
         let local = stream.local_addr().map_err(|error| format!("the connection was lost: {error}"))?;

@@ -116,6 +116,11 @@ impl Sessions {
         Self { state: Arc::default(), places }
     }
 
+    /// How many there may be.
+    pub const fn places(&self) -> Places {
+        self.places
+    }
+
     /// Whether one more session would be accepted.
     pub fn has_room(&self) -> bool {
         self.locked().accepted() < self.places.open

@@ -264,7 +264,8 @@ impl<'r> Batch<'_, 'r> {
         if limited && ledger.bytes().saturating_add(bytes) > *quota {
             return Err(StoreError::Full { used: ledger.bytes(), quota: *quota });
         }
-        if limited && account.bytes().saturating_add(bytes) > message.queue_quota {
+        // What accompanies a message keeps to the quota of its own queue, and may fill the store beyond its own.
+        if account.bytes().saturating_add(bytes) > message.queue_quota {
             return Err(StoreError::QueueFull { used: account.bytes(), quota: message.queue_quota });
         }
         let arrival = ledger.add(message.queue, bytes).ok_or(StoreError::NoSuchQueue(message.queue))?;

@@ -120,7 +120,7 @@ pub struct NewMessage {
     /// The messages that it must not overtake.
     pub stream: Option<Stream>,
     /// Messages of our own that are stored with it, in the same transaction, when it is stored and is no duplicate:
-    /// acknowledgments. No quota stands in their way.
+    /// acknowledgments. No quota but that of their own queue stands in their way.
     pub companions: Vec<NewMessage>,
 }
 

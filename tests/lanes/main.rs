@@ -67,6 +67,7 @@ impl Caller {
                 connect: Duration::from_secs(5),
             },
             ping_port,
+            most: 100,
             stop,
         });
         Self { lanes, sessions, clock, _switch: switch }

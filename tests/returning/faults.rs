@@ -217,6 +217,32 @@ async fn a_session_that_the_other_side_opened_is_used() {
     bridge.bridge.stop().await.unwrap();
 }
 
+/// Whoever calls may claim any identifier. A machine that the directory knows gets its messages where the directory says that
+/// it is, and nowhere else.
+#[tokio::test]
+async fn an_impostor_gets_nothing() {
+    let mut machine = Machine::new("claimed");
+    let mut impostor = Machine::new("impostor");
+    impostor.guid = machine.guid;
+    machine.address.set_ip([127, 0, 0, 2].into());
+    let site = Site::new("", &[("back", route("{reply_to}", "", ""))]);
+    site.know(&[&machine]);
+    let bridge = site.start().await;
+    let _session = impostor.call(bridge.address).await;
+    for name in [format!("PRIVATE={}\\0000000a", machine.guid), machine.queue("q")] {
+        site.system.put("out", Incoming { reply_to: Some(name), ..incoming("for the real one") });
+    }
+    eventually("both wait", || {
+        (bridge.report().outgoing.iter().filter(|queue| queue.state == "failing").count() == 2).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(impostor.inbox.messages().is_empty());
+    machine.switch_on().await;
+    machine.wait_for(2).await;
+    bridge.bridge.stop().await.unwrap();
+}
+
 /// Names by numbers are found in the directory; several destinations on one machine share a session.
 #[tokio::test]
 async fn the_directory_says_where_numbered_queues_are() {

@@ -77,6 +77,7 @@ impl Machine {
             reception: Arc::new(Desk(Arc::clone(&self.inbox))),
             sessions: Sessions::new(Places::new(100)),
             schedule: RetrySchedule { first: seconds(1), longest: seconds(1), connect: seconds(5) },
+            most: 100,
             ping_port: None,
             stop,
         });

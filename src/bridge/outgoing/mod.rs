@@ -86,6 +86,28 @@ pub(super) struct OutgoingQueue {
 const PREFIX: &str = "outgoing:";
 /// Destinations at most: whoever may name one could name any number.
 const MOST_QUEUES: usize = 10_000;
+/// From so many on none is made for acknowledgments, whose senders say where they go: routes keep the rest.
+const MOST_ASKED_FOR: usize = 1_000;
+
+/// What a destination is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// What a route sends.
+    Messages,
+    /// What somebody else has asked for.
+    Acknowledgments,
+}
+
+/// Why there is no queue for a destination.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoQueue {
+    /// Nothing can be sent there.
+    #[error("{0}")]
+    Never(String),
+    /// It may be possible later.
+    #[error("{0}")]
+    NotNow(String),
+}
 
 impl Outgoing {
     /// Opens the queues that are in the store.
@@ -138,19 +160,25 @@ impl Outgoing {
     ///
     /// # Errors
     /// A sentence that says why messages can't be sent there.
-    pub(super) fn queue(&self, name: &FormatName) -> Result<QueueId, String> {
+    pub(super) fn queue(&self, name: &FormatName, purpose: Purpose) -> Result<QueueId, NoQueue> {
         if let Some(queue) = self.locked().by_name.get(&identity(name)) {
             return Ok(queue.id);
         }
-        check_sendable(name)?;
+        check_sendable(name).map_err(NoQueue::Never)?;
         // A session with ourselves would carry messages round in a circle.
         if self.0.admission.is_ours(name, NO_CALLED_ADDRESS) {
-            return Err(format!("{name} is a queue of this machine; messages are sent to queues of others"));
+            let why = format!("{name} is a queue of this machine; messages are sent to queues of others");
+            return Err(NoQueue::Never(why));
         }
-        if self.locked().by_name.len() >= MOST_QUEUES {
-            return Err(format!("there are {MOST_QUEUES} destinations already"));
+        let most = match purpose {
+            Purpose::Messages => MOST_QUEUES,
+            Purpose::Acknowledgments => MOST_ASKED_FOR,
+        };
+        if self.locked().by_name.len() >= most {
+            return Err(NoQueue::NotNow(format!("there are {most} destinations already")));
         }
-        let id = self.0.store.queue(&format!("{PREFIX}{name}")).map_err(|error| error.to_string())?;
+        let id = self.0.store.queue(&format!("{PREFIX}{name}"));
+        let id = id.map_err(|error| NoQueue::NotNow(error.to_string()))?;
         Ok(self.enter(name.clone(), id))
     }
 
@@ -239,9 +267,9 @@ pub(super) struct WeakOutgoing(Weak<Shared>);
 
 impl WeakOutgoing {
     /// See [`Outgoing::queue`].
-    pub(super) fn queue(&self, name: &FormatName) -> Result<QueueId, String> {
-        let outgoing = self.0.upgrade().ok_or_else(|| "the bridge stops".to_owned())?;
-        Outgoing(outgoing).queue(name)
+    pub(super) fn queue(&self, name: &FormatName, purpose: Purpose) -> Result<QueueId, NoQueue> {
+        let outgoing = self.0.upgrade().ok_or_else(|| NoQueue::NotNow("the bridge stops".to_owned()))?;
+        Outgoing(outgoing).queue(name, purpose)
     }
 }
 
