@@ -9,12 +9,16 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use mqbridge::store::{Depth, Enqueued, QueueId, SetAside, Store, StoreError, StoreOptions};
+use mqbridge::store::{Depth, Enqueued, NewMessage, QueueId, SetAside, Store, StoreError, StoreOptions};
 use store_media::{
     Disk, LIFETIME, NOW, Random, block_on, frames, id, message, options, put, read_all, stored, submit, submit_all,
     submit_together,
 };
+
+/// Longer than a commit in memory takes, for what may never be answered when the power has gone.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 fn memory() -> (Arc<Disk>, Store, QueueId) {
     let disk = Disk::new();
@@ -425,4 +429,99 @@ fn messages_may_be_repeated_when_the_run_before_did_not_close_clean() {
     let doubtful = read_all(&store, queue)[0].position;
     block_on(store.set_aside(queue, doubtful, failed, aside("q"))).unwrap();
     assert!(read_all(&store, failed)[0].may_be_repeated, "wherever it is moved");
+}
+
+// --- Acknowledgments and ordinals
+
+/// What happens to a message for which an acknowledgment is stored.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Stored,
+    Removed,
+    SetAside,
+}
+
+#[test]
+fn an_acknowledgment_is_stored_exactly_when_what_it_acknowledges_has_happened() {
+    for fate in [Fate::Stored, Fate::Removed, Fate::SetAside] {
+        let (mut with, mut without) = (0, 0);
+        for seed in 0..120 {
+            let mut random = Random(seed);
+            let (disk, store, queue) = memory();
+            let acknowledgments = store.queue("acknowledgments").unwrap();
+            let failed = store.queue("failed").unwrap();
+            let first = put(&store, message(queue, 3, "first"));
+            disk.die_in(seed / 2);
+            let acknowledgment = vec![message(acknowledgments, 3, "acknowledgment")];
+            // The power may have gone; what counts is what is found.
+            let told = match fate {
+                Fate::Stored => {
+                    let second = NewMessage { companions: acknowledgment, ..message(queue, 3, "second") };
+                    submit(&store, second).map(drop)
+                }
+                Fate::Removed => block_on(async {
+                    let removed = store.remove_with(queue, vec![first], acknowledgment);
+                    tokio::time::timeout(PATIENCE, removed).await.unwrap_or(Err(StoreError::Closed))
+                }),
+                Fate::SetAside => block_on(async {
+                    let moved = store.set_aside_with(queue, first, failed, aside("q"), acknowledgment);
+                    tokio::time::timeout(PATIENCE, moved).await.unwrap_or(Err(StoreError::Closed))
+                }),
+            };
+            let found = disk.after_power_loss(&mut random);
+            drop(store);
+            let store = Store::open_on(found, options()).unwrap();
+            let happened = match fate {
+                Fate::Stored => store.depth(queue).messages == 2,
+                Fate::Removed => store.depth(queue).messages == 0,
+                Fate::SetAside => store.depth(failed).messages == 1,
+            };
+            assert_eq!(store.depth(acknowledgments).messages == 1, happened, "{fate:?}, seed {seed}");
+            assert!(happened || told.is_err(), "{fate:?}, seed {seed}: it was said to have happened");
+            *if happened { &mut with } else { &mut without } += 1;
+        }
+        println!("{fate:?}: {with} happened, {without} did not");
+        assert!(with > 0 && without > 0, "{fate:?}: {with} happened, {without} did not");
+    }
+}
+
+#[test]
+fn what_is_not_stored_is_not_acknowledged() {
+    let (_, store, queue) = memory();
+    let acknowledgments = store.queue("acknowledgments").unwrap();
+    let mut new = NewMessage {
+        duplicate_key: Some(id(1, 7)),
+        companions: vec![message(acknowledgments, 3, "acknowledgment")],
+        ..message(queue, 3, "order")
+    };
+    put(&store, new.clone());
+    assert_eq!(submit(&store, new.clone()), Ok(Enqueued::Duplicate));
+    (new.duplicate_key, new.queue_quota) = (None, 0);
+    submit(&store, new).unwrap_err();
+    assert_eq!(store.depth(acknowledgments).messages, 1, "neither a duplicate nor what is refused");
+}
+
+#[test]
+fn an_ordinal_is_never_given_twice() {
+    let mut given = std::collections::BTreeSet::new();
+    let mut disk = Disk::new();
+    for round in 0..60 {
+        let mut random = Random(round);
+        let store = Store::open_on(disk.clone(), options()).unwrap();
+        disk.die_in(random.below(120) as u64);
+        for _ in 0..5 {
+            let count = 1 + random.below(9) as u32;
+            let taken = block_on(async { tokio::time::timeout(PATIENCE, store.take_ordinals(count)).await });
+            let Ok(Ok(first)) = taken else { break };
+            assert!(first > 0);
+            for ordinal in first..first + count {
+                assert!(given.insert(ordinal), "{ordinal} is given again in round {round}");
+            }
+        }
+        let found = disk.after_power_loss(&mut random);
+        drop(store);
+        disk = found;
+    }
+    println!("{} ordinals", given.len());
+    assert!(given.len() > 200, "only {} were given", given.len());
 }

@@ -199,11 +199,7 @@ impl Lanes {
         let (caller, opened) = oneshot::channel();
         let role = Role::Initiator { server: located.server, pinged: ping_port.is_some(), caller };
         let link = Link::new(*clock, *settings, Arc::clone(reception), peer, sessions, role);
-        {
-            let mut links = self.links();
-            while links.try_join_next().is_some() {}
-            links.spawn(link.run(stream, stop.clone()));
-        }
+        self.links().spawn(link.run(stream, stop.clone()));
         opened.await.unwrap_or_else(|_| Err("the bridge stops".to_owned())).map_err(|why| format!("{address}: {why}"))
     }
 
